@@ -55,19 +55,19 @@ func DecodeCluster(obj *extensionsv1alpha1.Cluster) (*Cluster, error) {
 	return out, nil
 }
 
-// Hibernated tells whether the Shoot's control plane and machines should be scaled down.
+// Hibernated reports whether the Shoot's control plane and machines should be scaled down.
 func (c *Cluster) Hibernated() bool {
 	h := c.Shoot.Spec.Hibernation
 	return h != nil && h.Enabled != nil && *h.Enabled
 }
 
-// ShootFailed tells whether the Shoot's last operation ended for good; nothing is done for it then.
+// ShootFailed reports whether the Shoot's last operation has failed; nothing is done for it then.
 func (c *Cluster) ShootFailed() bool {
 	op := c.Shoot.Status.LastOperation
 	return op != nil && op.State == corev1beta1.LastOperationStateFailed
 }
 
-// ForceDeletion tells whether the user has given up on what the Shoot has outside.
+// ForceDeletion reports whether the user has requested a forced deletion of the Shoot.
 func (c *Cluster) ForceDeletion() bool {
 	force, _ := strconv.ParseBool(c.Shoot.Annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion])
 	return force && !c.Shoot.DeletionTimestamp.IsZero()

@@ -7,7 +7,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Results of calls of an actuator, as the metric names them.
+// Results of calls of an actuator, as values of the metric's label.
 const (
 	resultDone    = "done"
 	resultWaiting = "waiting"

@@ -5,8 +5,8 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// OperationType returns the operation an object is in: what was asked for by annotation or deletion, else what has not
-// succeeded yet, else Reconcile. It is a pure function of the object.
+// OperationType returns the operation of an object: the one requested by annotation or deletion, else the one that has
+// not succeeded yet, else Reconcile. It is a pure function of the object.
 func OperationType(obj Object) corev1beta1.LastOperationType {
 	annotation := obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]
 	last := obj.GetDefaultStatus().LastOperation

@@ -9,7 +9,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// HasTypeAndClass passes objects of one type and one of the classes.
+// HasTypeAndClass passes objects of the type and of one of the classes.
 func HasTypeAndClass(typ string, classes ...extensionsv1alpha1.Class) predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		o, ok := obj.(Object)
@@ -25,8 +25,8 @@ func HasTypeAndClass(typ string, classes ...extensionsv1alpha1.Class) predicate.
 	})
 }
 
-// OperationRequested passes the events after which an extension must act: an operation was asked for, the object was
-// deleted, or the process starts and finds an operation unfinished.
+// OperationRequested passes the events after which an extension must act: an operation was requested, the object was
+// deleted, or the process starts and finds an unfinished operation.
 func OperationRequested() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -50,7 +50,8 @@ func OperationRequested() predicate.Predicate {
 	}
 }
 
-// GenerationChanged passes changes of the spec, for extensions that do not wait to be asked.
+// GenerationChanged passes changes of the spec as well as the events of [OperationRequested], for extensions that do
+// not wait for a request.
 func GenerationChanged() predicate.Predicate {
 	return predicate.Or(OperationRequested(), predicate.GenerationChangedPredicate{})
 }

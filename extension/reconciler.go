@@ -35,9 +35,9 @@ const (
 	maxConcurrentReconciles = 10
 )
 
-// Reconciler keeps the operation contract for one kind and type of object and leaves the work to its Actuator.
+// Reconciler implements the operation contract for one kind and type of object and leaves the work to its Actuator.
 type Reconciler[T Object] struct {
-	Client   client.Client // Cached reads, direct writes. Of the seed.
+	Client   client.Client // For the seed: cached reads, direct writes.
 	Clock    clock.PassiveClock
 	Actuator Actuator[T]
 
@@ -46,13 +46,13 @@ type Reconciler[T Object] struct {
 	Type      string // The type served, for example local.
 	// Classes served. Empty means objects of Shoots.
 	Classes []extensionsv1alpha1.Class
-	// FinalizerSuffix names the finalizer. Empty means the kind's usual one; kind Extension has none and must set it.
+	// FinalizerSuffix names the finalizer. Empty means the kind's default; kind Extension has none and must set it.
 	FinalizerSuffix string
-	// SecretRef returns a Secret that must outlive the object; it gets the same finalizer. Nil protects none.
+	// SecretRef returns a Secret that must outlive the object; it gets the same finalizer. A nil function protects none.
 	SecretRef func(T) *corev1.SecretReference
-	// WithoutCluster is set for kinds that belong to no Shoot even if their namespace has one.
+	// WithoutCluster is set for kinds that belong to no Shoot, even if their namespace has a Cluster.
 	WithoutCluster bool
-	// IgnoreOperationAnnotation acts on every change of the spec instead of waiting to be asked.
+	// IgnoreOperationAnnotation makes the reconciler act on every change of the spec instead of waiting for a request.
 	IgnoreOperationAnnotation bool
 }
 
@@ -79,8 +79,8 @@ func (r *Reconciler[T]) classes() []extensionsv1alpha1.Class {
 	return r.Classes
 }
 
-// SetupWithManager registers the reconciler. The function may add watches whose events call the Actuator again while an
-// operation is unfinished; it may be nil.
+// SetupWithManager registers the reconciler. The function watch may add watches whose events call the Actuator again
+// while an operation is unfinished; it may be nil.
 func (r *Reconciler[T]) SetupWithManager(mgr ctrl.Manager, watch func(*builder.Builder) *builder.Builder) error {
 	if err := r.check(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (r *Reconciler[T]) SetupWithManager(mgr ctrl.Manager, watch func(*builder.B
 	return b.Complete(r)
 }
 
-// Reconcile does the next thing one object needs.
+// Reconcile makes the next step for one object.
 func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	obj := r.Prototype.DeepCopyObject().(T)
 	if err := r.Client.Get(ctx, req.NamespacedName, obj); err != nil {

@@ -18,28 +18,28 @@ import (
 
 // Target is an extension under test.
 type Target struct {
-	Client client.Client // Of the cluster, with direct reads.
-	// Namespace is where the objects go; its Cluster is made by the checks.
+	Client client.Client // For the cluster, without a cache.
+	// Namespace of the objects under test; the checks create its Cluster.
 	Namespace string
 	// New returns a valid object of the kind, without name, namespace and annotations.
 	New func() extensionsv1alpha1.Object
-	// Finalizer is the one the extension must put on its objects.
+	// Finalizer that the extension must put on its objects.
 	Finalizer string
-	// Step lets an extension in the test act once on the object. Nil means that it runs by itself.
+	// Step makes an extension in the test process act once on the object. Nil means that it runs by itself.
 	Step func(ctx context.Context, key client.ObjectKey) error
-	// Probe sees and steers the actuator. Nil leaves out the checks that need it.
+	// Probe observes and controls the actuator. Nil skips the checks that need it.
 	Probe Probe
-	// Change makes a valid change to the spec of an object. Nil leaves out the checks that need it.
+	// Change makes a valid change to the spec of an object. Nil skips the checks that need it.
 	Change func(extensionsv1alpha1.Object)
 }
 
-// Probe sees and steers what the actuator under test does.
+// Probe observes and controls the actuator under test.
 type Probe interface {
 	// Calls returns the names of the actuator's methods called for the object so far, in order.
 	Calls(key client.ObjectKey) []string
 	// Fail makes every call for the object fail with err until it is called with nil.
 	Fail(key client.ObjectKey, err error)
-	// StateSeen returns status.state as the last call for the object saw it.
+	// StateSeen returns status.state as passed to the last call for the object.
 	StateSeen(key client.ObjectKey) []byte
 }
 

@@ -1,8 +1,8 @@
 // Package errorcode classifies errors of providers, so that a controller knows whether to retry and a user knows
 // whether to act.
 //
-// An error either carries codes, given by who knows best, or is classified by its text, as [Of] does: providers wrap
-// each other's errors so often that the text is what survives.
+// An error either carries codes, attached by the code that knows the cause, or [Of] classifies it by its text:
+// providers wrap each other's errors so often that only the text survives.
 package errorcode
 
 import (
@@ -23,7 +23,7 @@ type coded struct {
 func (e *coded) Unwrap() error                  { return e.error }
 func (e *coded) Codes() []corev1beta1.ErrorCode { return e.codes }
 
-// With attaches codes to err. Without codes it says that err has none, whatever its text. A nil error stays nil.
+// With attaches codes to err. No codes means that err has none, whatever its text. A nil error stays nil.
 func With(err error, codes ...corev1beta1.ErrorCode) error {
 	if err == nil {
 		return nil
@@ -31,7 +31,8 @@ func With(err error, codes ...corev1beta1.ErrorCode) error {
 	return &coded{error: err, codes: codes}
 }
 
-// Of returns the codes of err, sorted: those carried anywhere in its tree, or else those its text is known by.
+// Of returns the codes of err, sorted: the codes attached anywhere in its tree, or else those that its text is known
+// for.
 func Of(err error) []corev1beta1.ErrorCode {
 	if err == nil {
 		return nil
@@ -62,7 +63,7 @@ func carried(err error) (out []corev1beta1.ErrorCode, known bool) {
 	return out, known
 }
 
-// OfText returns the codes a text is known by, sorted; none for an unknown text.
+// OfText returns the codes that a text is known for, sorted; none for an unknown text.
 func OfText(text string) []corev1beta1.ErrorCode {
 	var out []corev1beta1.ErrorCode
 	for _, class := range classes {

@@ -20,7 +20,7 @@ import (
 // Interval is the contract's: conditions count as stale when the Lease is 5 minutes old.
 const Interval = 30 * time.Second
 
-// Beat renews the Lease at each interval. It runs on the leader only, which is the process whose conditions count.
+// Beat renews the Lease at each interval. It runs on the leader only, the process that writes conditions.
 type Beat struct {
 	Client    client.Client
 	Clock     clock.WithTicker

@@ -1,4 +1,4 @@
-// Package managedresource lets an extension hand objects to the resource-manager, which applies them to a Shoot or to
+// Package managedresource passes objects of an extension to the resource-manager, which applies them to a Shoot or to
 // the seed and keeps them there.
 package managedresource
 
@@ -31,11 +31,11 @@ const (
 type Set struct {
 	Namespace string
 	Name      string
-	Seed      bool // The objects are for the seed; otherwise for the Shoot.
+	Seed      bool // Apply the objects to the seed instead of the Shoot.
 	Objects   []client.Object
 }
 
-// Apply hands the set to the resource-manager; the scheme knows the kinds of the objects.
+// Apply passes the set to the resource-manager. The scheme must know the kinds of the objects.
 func Apply(ctx context.Context, c client.Client, scheme *runtime.Scheme, set Set) error {
 	data, err := Encode(scheme, set.Objects)
 	if err != nil {
@@ -64,7 +64,7 @@ func Apply(ctx context.Context, c client.Client, scheme *runtime.Scheme, set Set
 	return nil
 }
 
-// Delete takes the set back and reports whether it is gone. With keep, the objects stay where they are.
+// Delete deletes the set and reports whether it is gone. With keep, the objects stay in the cluster.
 func Delete(ctx context.Context, c client.Client, namespace, name string, keep bool) (bool, error) {
 	mr := &resourcesv1alpha1.ManagedResource{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, mr)
@@ -93,7 +93,7 @@ func Delete(ctx context.Context, c client.Client, namespace, name string, keep b
 	return false, nil
 }
 
-// Problem returns why a managed resource is not applied and healthy, or "".
+// Problem returns why a ManagedResource is not applied or not healthy, or "" if it is both.
 func Problem(mr *resourcesv1alpha1.ManagedResource) string {
 	if mr.Status.ObservedGeneration != mr.Generation {
 		return fmt.Sprintf("managed resource %q has not been applied yet", mr.Name)
@@ -123,7 +123,7 @@ func Problem(mr *resourcesv1alpha1.ManagedResource) string {
 	return ""
 }
 
-// Encode writes objects as a YAML stream, in the order given and always the same way.
+// Encode writes objects as a YAML stream, in the given order; the output is deterministic.
 func Encode(scheme *runtime.Scheme, objects []client.Object) ([]byte, error) {
 	var out bytes.Buffer
 	for _, obj := range objects {

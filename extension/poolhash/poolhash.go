@@ -1,7 +1,7 @@
 // Package poolhash computes the hashes that decide whether the machines of a pool must be replaced or updated in place.
 //
-// The gardenlet derives the key of a pool's configuration from them, and the worker extension the name of its machine
-// classes. Both sides must agree to the byte, so the order of the items is fixed.
+// The gardenlet derives the key of a pool's configuration from them, and the worker extension the names of its machine
+// classes. Both must compute the same bytes, so the order of the items is fixed.
 package poolhash
 
 import (
@@ -26,24 +26,24 @@ const (
 	longHashLength  = 16 // Keys of the second kind, and hashes of pools updated in place.
 )
 
-// Pool is what the hashes depend on.
+// Pool has the inputs of the hashes.
 type Pool struct {
 	Name              string
-	KubernetesVersion string // Of the kubelets; only major and minor count.
+	KubernetesVersion string // Of the kubelets; only major and minor version count.
 	MachineType       string
 	ImageName         string
 	ImageVersion      string
 	Volume            *extensionsv1alpha1.Volume
-	ProviderConfig    []byte // Counts in the first kind of hash only.
+	ProviderConfig    []byte // Counts in version 1 of the hash only.
 	CRIName           string // Empty when the Shoot sets none.
-	CAInitiated       string // When the rotation of the CAs the pool follows was started, or "".
-	KeyInitiated      string // The same for the service account key.
+	CAInitiated       string // Start of the CA rotation that the pool follows, or "".
+	KeyInitiated      string // Likewise for the service account key.
 	NodeLocalDNS      bool
 	IPVS              bool // kube-proxy runs in IPVS mode.
 	Kubelet           *corev1beta1.KubeletConfig
 }
 
-// FromShoot collects the inputs for one pool of a Shoot. Fields that admission fills in are expected to be filled in.
+// FromShoot collects the inputs for one pool of a Shoot. It expects the fields that admission defaults to be set.
 func FromShoot(shoot *corev1beta1.Shoot, worker *corev1beta1.Worker) Pool {
 	p := Pool{
 		Name:              worker.Name,
@@ -75,7 +75,7 @@ func FromShoot(shoot *corev1beta1.Shoot, worker *corev1beta1.Worker) Pool {
 	return p
 }
 
-// FromWorkerPool collects the same inputs from a Worker's pool and the Shoot it belongs to.
+// FromWorkerPool collects the same inputs from a pool of a Worker and its Shoot.
 func FromWorkerPool(shoot *corev1beta1.Shoot, pool *extensionsv1alpha1.WorkerPool) Pool {
 	p := Pool{
 		Name:              pool.Name,
@@ -122,8 +122,8 @@ func (p *Pool) addShoot(shoot *corev1beta1.Shoot, cri *corev1beta1.CRI) {
 	}
 }
 
-// Initiated is the start of the rotation that a pool follows, nil if it follows none. last is when the newest rotation
-// began; a pool whose roll-out is pending stays with the one before.
+// Initiated returns the start of the rotation that a pool follows, or nil if it follows none. last is the start of the
+// newest rotation; a pool with a pending roll-out still follows the previous one.
 func Initiated(pool string, last *metav1.Time, pending []corev1beta1.PendingWorkersRollout) *metav1.Time {
 	for _, p := range pending {
 		if p.Name == pool {
@@ -141,7 +141,7 @@ func text(t *metav1.Time) string {
 	return t.UTC().String() // One spelling, whatever the zone of the process.
 }
 
-// KeyV1 is the name of a pool's configuration by the first kind of hash.
+// KeyV1 is the key of a pool's configuration in version 1 of the hash.
 func KeyV1(p Pool) (string, error) {
 	minor, err := majorMinor(p.KubernetesVersion)
 	if err != nil {
@@ -150,7 +150,7 @@ func KeyV1(p Pool) (string, error) {
 	return keyPrefix + p.Name + "-" + sum(minor + p.CRIName)[:shortHashLength], nil
 }
 
-// KeyV2 is the name of a pool's configuration by the second kind of hash.
+// KeyV2 is the key of a pool's configuration in version 2 of the hash.
 func KeyV2(p Pool) (string, error) {
 	version, err := semver.NewVersion(p.KubernetesVersion)
 	if err != nil {
@@ -167,10 +167,10 @@ func KeyV2(p Pool) (string, error) {
 	return keyPrefix + p.Name + "-" + hash(items)[:longHashLength], nil
 }
 
-// KeyInPlace is the name of the configuration of a pool that is updated in place; it never changes.
+// KeyInPlace is the key of the configuration of a pool that is updated in place; it never changes.
 func KeyInPlace(p Pool) string { return keyPrefix + p.Name }
 
-// InPlace is the hash of what an update in place brings to the machines of a pool.
+// InPlace is the hash of everything that an update in place changes on the machines of a pool.
 func InPlace(p Pool) (string, error) {
 	minor, err := majorMinor(p.KubernetesVersion)
 	if err != nil {
@@ -180,7 +180,7 @@ func InPlace(p Pool) (string, error) {
 	return hash(append(items, kubeletItems(p.Kubelet)...))[:longHashLength], nil
 }
 
-// ClassV1 is the hash in the name of a machine class by the first kind; additional is the provider's part.
+// ClassV1 is the hash in the name of a machine class, version 1; additional has the provider's inputs.
 func ClassV1(p Pool, additional ...string) (string, error) {
 	minor, err := majorMinor(p.KubernetesVersion)
 	if err != nil {
@@ -198,12 +198,12 @@ func ClassV1(p Pool, additional ...string) (string, error) {
 	return hash(items)[:shortHashLength], nil
 }
 
-// ClassV2 is the hash in the name of a machine class by the second kind, from the key of the pool's configuration.
+// ClassV2 is the hash in the name of a machine class, version 2, from the key of the pool's configuration.
 func ClassV2(key string, additional ...string) string {
 	return hash(append([]string{key}, additional...))[:shortHashLength]
 }
 
-// ClassInPlace is the hash in the name of a machine class for a pool that is updated in place.
+// ClassInPlace is the hash in the name of a machine class of a pool that is updated in place.
 func ClassInPlace(key, inPlace string, additional ...string) string {
 	return hash(append([]string{key, inPlace}, additional...))[:shortHashLength]
 }
@@ -242,9 +242,9 @@ func kubeletItems(k *corev1beta1.KubeletConfig) []string {
 	return items
 }
 
-// Reserved is the text of what is kept from pods of one resource, for the kubelet and for the system together; "0" if
-// nothing is. Only the sum counts, so the unit of one alone stays as it was written, and different units lead to the
-// same one.
+// Reserved is the text of the quantity of one resource that is not available to pods: the sum of what is reserved for
+// the kubelet and for the system; "0" if that is nothing. If only one of them is set, the sum keeps its unit; if one is
+// in binary and the other in decimal units, the sum is decimal.
 func Reserved(kube, system *resource.Quantity) string {
 	if kube == nil && system == nil {
 		return "0"

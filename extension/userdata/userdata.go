@@ -1,7 +1,6 @@
-// Package userdata renders the user data of operating systems that run systemd and cloud-init, out of an
-// OperatingSystemConfig of purpose provision: a script that writes its files and runs its units. Cloud-init runs user
-// data that begins with "#!"; so does much else. Other forms, like that of Ignition, are up to the extension of the
-// operating system.
+// Package userdata renders user data for operating systems with systemd and cloud-init from an OperatingSystemConfig of
+// purpose provision: a script that writes its files and starts its units. Cloud-init runs user data that begins with
+// "#!", as many other programs do. Other formats, such as Ignition, are up to the extension of the operating system.
 package userdata
 
 import (
@@ -27,22 +26,22 @@ const (
 	encodingBase64     = "b64"
 )
 
-// Options are what a provider and a machine image allow.
+// Options are the capabilities of a provider and of a machine image.
 type Options struct {
 	// MaxBytes is the largest user data that the provider accepts, in bytes, before it is encoded for transport: 16384 on
 	// AWS, for example. 0 means no limit.
 	MaxBytes int
-	// Gzip compresses content where that makes the script shorter. The image needs the program gzip. The script as a whole
-	// cannot be compressed: placeholders in it are replaced for each machine.
+	// Gzip compresses content where that makes the script shorter. The image must have the program gzip. The script as a
+	// whole cannot be compressed: placeholders in it are replaced for each machine.
 	Gzip bool
 }
 
-// Script returns the script. Content must be inline: the caller resolves Secrets, and a machine cannot take files from
-// images before its first boot. Content that is marked with transmitUnencoded stays readable: placeholders in it can be
+// Script returns the script. Content must be inline: the caller resolves Secrets, and a machine cannot copy files from
+// images before its first boot. Content marked with transmitUnencoded stays readable, so that placeholders in it can be
 // replaced by values without single quotes.
 //
-// Units are enabled and restarted unless the configuration says otherwise. Cloud-init is not held up: nothing waits for
-// them. Their order is that of their After=.
+// Units are enabled and restarted unless the configuration says otherwise. The script does not wait for them, so
+// cloud-init is not delayed. Their order follows their After= settings.
 func Script(spec *extensionsv1alpha1.OperatingSystemConfigSpec, o Options) ([]byte, error) {
 	if errs := validate(spec); len(errs) > 0 {
 		return nil, errs.ToAggregate()

@@ -40,9 +40,9 @@ const (
 	finalizerMCMManager = "machine.sapcloud.io/machine-controller-manager"
 )
 
-// Actuator acts on Workers.
+// Actuator is the [extension.Actuator] for Workers.
 type Actuator struct {
-	Client   client.Client // Cached reads, direct writes. Of the seed.
+	Client   client.Client // For the seed: cached reads, direct writes.
 	Clock    clock.PassiveClock
 	Provider Provider
 }
@@ -53,8 +53,8 @@ var (
 	_ extension.Follower[*extensionsv1alpha1.Worker]  = &Actuator{}
 )
 
-// Watch adds the watches that call the Actuator while an operation is unfinished: on everything the machines consist
-// of.
+// Watch adds the watches that call the Actuator while an operation is unfinished: on all objects that describe
+// machines.
 func (a *Actuator) Watch(b *builder.Builder) *builder.Builder {
 	toWorkers := handler.EnqueueRequestsFromMapFunc(a.workersInNamespace)
 	return b.Watches(&machinev1alpha1.MachineDeployment{}, toWorkers).
@@ -75,7 +75,7 @@ func (a *Actuator) workersInNamespace(ctx context.Context, obj client.Object) []
 	return out
 }
 
-// Validate checks what no schema can.
+// Validate checks what the schema cannot.
 func (a *Actuator) Validate(_ context.Context, w *extensionsv1alpha1.Worker, _ *extension.Cluster) field.ErrorList {
 	var out field.ErrorList
 	for i := range w.Spec.Pools {
@@ -148,8 +148,8 @@ func (a *Actuator) finish(
 	return extension.Done(), a.stopController(ctx, w.Namespace)
 }
 
-// Restore implements [extension.Actuator]: the machines known from the other seed are put in place before anything
-// could create new ones.
+// Restore implements [extension.Actuator]: it restores the machines known from the other seed before anything could
+// create new ones.
 func (a *Actuator) Restore(
 	ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster,
 ) (extension.Result, error) {
@@ -188,12 +188,12 @@ func (a *Actuator) Restore(
 	return result, err
 }
 
-// Migrate implements [extension.Actuator]: the gardenlet takes the machine objects away, nothing is done outside.
+// Migrate implements [extension.Actuator]. It does nothing: the gardenlet removes the machine objects.
 func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.Worker, *extension.Cluster) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
-// ForceDelete implements [extension.Actuator]: the machines are the user's to clean up.
+// ForceDelete implements [extension.Actuator]. It does nothing: users must delete the machines themselves.
 func (a *Actuator) ForceDelete(
 	context.Context, *extensionsv1alpha1.Worker, *extension.Cluster,
 ) (extension.Result, error) {
@@ -427,8 +427,8 @@ func setInPlaceHashes(w *extensionsv1alpha1.Worker, want []Wanted, have observed
 	w.Status.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdatesWorkerStatus{WorkerPoolToHashMap: pools}
 }
 
-// FollowUp implements [extension.Follower]: users update pools by hand long after their Worker has succeeded, and what
-// their machines have then is still to be recorded.
+// FollowUp implements [extension.Follower]: users update pools manually long after the Worker has succeeded, and the
+// resulting versions of their machines must still be recorded.
 func (a *Actuator) FollowUp(ctx context.Context, w *extensionsv1alpha1.Worker) (bool, error) {
 	if !slices.ContainsFunc(w.Spec.Pools,
 		func(p extensionsv1alpha1.WorkerPool) bool { return strategy(&p) == corev1beta1.ManualInPlaceUpdate }) {

@@ -96,7 +96,7 @@ func failures(want []Wanted, have observed) error {
 	return errorcode.With(errors.New(strings.Join(texts, "; ")), known...)
 }
 
-// DefaultMachineTimeout is how long machines may take to join, and be unhealthy, where their pool does not say.
+// DefaultMachineTimeout is how long machines may take to join, or may be unhealthy, if their pool sets no other time.
 const DefaultMachineTimeout = 10 * time.Minute
 
 const (

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/hortus/extension"
 )
 
-// Provider is what an extension author writes: how a machine of a pool in a zone is made.
+// Provider is implemented by an extension author: it describes how to create a machine of a pool in a zone.
 type Provider interface {
 	// Machine describes the machines of a pool in a zone. The zone is empty for a pool without zones.
 	Machine(ctx context.Context, worker *extensionsv1alpha1.Worker, cluster *extension.Cluster,
@@ -19,13 +19,14 @@ type Provider interface {
 
 // Machine describes the machines of a pool in a zone.
 type Machine struct {
-	// Provider and Spec become the MachineClass' provider and providerSpec.
+	// Provider and Spec become the provider and the providerSpec of the MachineClass.
 	Provider string
 	Spec     runtime.RawExtension
-	// NodeLabels are added to those of the pool.
+	// NodeLabels are added to the labels of the pool.
 	NodeLabels map[string]string
-	// HashV1, HashV2 and HashInPlace are further inputs of the class hash: a change replaces the machines of pools of
-	// that kind.
+	// HashV1, HashV2 and HashInPlace are further inputs of the class hash: for pools with version 1 of the hash, for pools
+	// with version 2, and for pools updated in place. A change replaces the machines of these pools, or updates them in
+	// place.
 	HashV1, HashV2, HashInPlace []string
 }
 

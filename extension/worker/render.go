@@ -37,7 +37,7 @@ const (
 	resourceGPU corev1.ResourceName = "gpu"
 )
 
-// Wanted is one MachineDeployment a Worker asks for, with its class.
+// Wanted is one desired MachineDeployment of a Worker, with its class.
 type Wanted struct {
 	Name      string // Of the MachineDeployment.
 	ClassName string

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// State is what a seed must know of the machines another seed has made, by name of the MachineDeployment.
+// State is what a seed must know of the machines that another seed has created, by name of the MachineDeployment.
 type State map[string]DeploymentState
 
 // DeploymentState is the state of one MachineDeployment.
@@ -45,8 +45,8 @@ type envelope struct {
 // maxStateBytes bounds a decompressed state; 64 MiB is some 50,000 machines.
 const maxStateBytes = 64 << 20
 
-// Collect computes the state of all machines in a control plane namespace. Machines without node and provider ID are
-// left out: they can be made again.
+// Collect computes the state of all machines in a control plane namespace. Machines that have neither a node nor a
+// provider ID are left out: they can be created again.
 func Collect(
 	deployments []machinev1alpha1.MachineDeployment, sets []machinev1alpha1.MachineSet, machines []machinev1alpha1.Machine,
 ) State {
@@ -76,7 +76,7 @@ func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, Labels: m.Labels, Annotations: m.Annotations}
 }
 
-// EncodeState returns the stored form of a state, the same bytes for the same state; nil for an empty one.
+// EncodeState encodes a state for storage, deterministically; nil for an empty one.
 func EncodeState(state State) (*runtime.RawExtension, error) {
 	if len(state) == 0 {
 		return nil, nil
@@ -100,7 +100,7 @@ func EncodeState(state State) (*runtime.RawExtension, error) {
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// DecodeState reads the stored form of a state; nothing gives an empty state.
+// DecodeState decodes a stored state; a nil or empty one becomes an empty state.
 func DecodeState(raw *runtime.RawExtension) (State, error) {
 	if raw == nil || len(raw.Raw) == 0 || string(raw.Raw) == "null" {
 		return nil, nil

@@ -25,10 +25,10 @@ type Graph[S any] struct {
 	nodes []*node[S]
 }
 
-// New makes the graph that ensures the given steps. A dependency that is not listed is replaced by its own
+// New returns the graph that ensures the given steps. A dependency that is not listed is replaced by its own
 // dependencies, so that part of a flow can be run alone in the same order. The order of the list is kept where edges
-// allow it. It panics if two steps share a name, since the outcome of one would hide that of the other, and if one is
-// skipped at once without a rule.
+// allow it. It panics if two steps share a name, since the outcome of one would hide the other's, and if a step has
+// SkipAtOnce without SkipIf.
 func New[S any](steps ...*Step[S]) *Graph[S] {
 	return build(steps, func(s *Step[S]) *node[S] {
 		if s.SkipAtOnce && s.SkipIf == nil {
@@ -38,10 +38,10 @@ func New[S any](steps ...*Step[S]) *Graph[S] {
 	}, predecessors(steps))
 }
 
-// Reverse makes the graph that removes the given steps, each after all that depend on it, directly or by way of steps
-// that are not listed. Steps without Remove become barriers, which keeps the order between their neighbours. Skip rules
-// are not those of Ensure: what was made before a rule began to hold has to go too, so skip decides alone (nil removes
-// all).
+// Reverse returns the graph that removes the given steps, each after all steps that depend on it, directly or through
+// steps that are not listed. Steps without Remove become barriers, which keeps the order between their neighbours.
+// SkipIf is not used: what was created before a rule applied must be removed, too. Only skip decides; nil skips
+// nothing.
 func Reverse[S any](skip func(S) string, steps ...*Step[S]) *Graph[S] {
 	before := predecessors(steps)
 	backwards := slices.Clone(steps)
@@ -119,8 +119,8 @@ func build[S any](steps []*Step[S], nodeOf func(*Step[S]) *node[S], after map[*S
 	return g
 }
 
-// Then puts next behind g: every node of next that depends on nothing there waits for all last nodes of g. It returns a
-// new graph; g and next are used up. It panics if both hold a node of the same name.
+// Then appends next to g: every node of next without dependencies there waits for all last nodes of g. It returns a new
+// graph; g and next must not be used any more. It panics if both have a node of the same name.
 func (g *Graph[S]) Then(next *Graph[S]) *Graph[S] {
 	has := map[string]bool{}
 	isDependency := map[*node[S]]bool{}
@@ -147,7 +147,7 @@ func (g *Graph[S]) Then(next *Graph[S]) *Graph[S] {
 	return &Graph[S]{nodes: append(slices.Clone(g.nodes), next.nodes...)}
 }
 
-// Beside joins two graphs without an edge between them. It panics if both hold a node of the same name.
+// Beside joins two graphs without an edge between them. It panics if both have a node of the same name.
 func (g *Graph[S]) Beside(other *Graph[S]) *Graph[S] {
 	for _, n := range other.nodes {
 		for _, o := range g.nodes {
@@ -159,7 +159,7 @@ func (g *Graph[S]) Beside(other *Graph[S]) *Graph[S] {
 	return &Graph[S]{nodes: append(slices.Clone(g.nodes), other.nodes...)}
 }
 
-// SkipAll adds a rule to every node: skipped as well when the rule gives a reason. It returns g.
+// SkipAll adds a rule to every node: the node is also skipped when the rule returns a reason. It returns g.
 func (g *Graph[S]) SkipAll(rule func(S) string) *Graph[S] {
 	for _, n := range g.nodes {
 		own := n.skip
@@ -173,7 +173,7 @@ func (g *Graph[S]) SkipAll(rule func(S) string) *Graph[S] {
 	return g
 }
 
-// Plan prints the graph for a scope, one node per line: its name, what it comes after, and why it is skipped.
+// Plan prints the graph for a scope, one node per line: its name, its dependencies, and the reason if it is skipped.
 func (g *Graph[S]) Plan(scope S) string {
 	var b strings.Builder
 	for _, n := range g.nodes {

@@ -33,7 +33,7 @@ type Metrics struct {
 	waited   *prometheus.HistogramVec
 }
 
-// NewMetrics returns metrics to be registered. Timers lists those of all operations that are under way.
+// NewMetrics returns metrics to be registered. The function timers returns the Timers of all operations in progress.
 func NewMetrics(timers func() []*Timers) *Metrics {
 	return &Metrics{
 		timers: timers,

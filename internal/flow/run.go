@@ -14,24 +14,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Result is what one pass found, in the order of the graph.
+// Result is the outcome of one pass; its lists are in the order of the graph.
 type Result struct {
 	// Steps is the number of steps that have something to do: neither skipped ones nor barriers.
 	Steps   int
 	Done    []string
 	Waiting []Wait
 	Failed  []Failure
-	// Blocked steps were not reached: something before them waits or failed.
+	// Blocked steps were not reached: a step that they depend on waits or failed.
 	Blocked []string
 	Skipped []Skip
-	// Recheck is how soon a waiting step wants another pass; 0 if watches tell about all of them.
+	// Recheck is how soon a waiting step needs another pass; 0 if watches cover all of them.
 	Recheck time.Duration
 }
 
 // Wait is a step that has not reached its goal yet.
 type Wait struct {
 	Step, Reason string
-	// For is how long the step has been waiting, for this or something before it; 0 without [Timers].
+	// For is how long the step has been waiting, on this or something earlier; 0 without [Timers].
 	For time.Duration
 }
 
@@ -42,7 +42,7 @@ var shownWaits = []time.Duration{
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// String is the reason without a full stop, with how long the step has been waiting once that is long.
+// String is the reason without a full stop, and how long the step has been waiting if that is long.
 func (w Wait) String() string {
 	reason := strings.TrimSuffix(w.Reason, ".")
 	for _, shown := range slices.Backward(shownWaits) {
@@ -57,7 +57,7 @@ func (w Wait) String() string {
 	return reason
 }
 
-// Skip is a step that does not apply, or has nothing to do.
+// Skip is a step that does not apply or has nothing to do.
 type Skip struct{ Step, Reason string }
 
 // Failure is a step that returned an error, or waited longer than its limit.
@@ -71,8 +71,8 @@ func (r Result) Complete() bool {
 	return len(r.Waiting) == 0 && len(r.Failed) == 0 && len(r.Blocked) == 0
 }
 
-// Progress is the share of steps that are done, in percent, of those that have something to do. It is 100 only when the
-// flow is complete.
+// Progress is the percentage of steps done among those that have something to do. It is 100 only when the flow is
+// complete.
 func (r Result) Progress() int32 {
 	switch {
 	case r.Complete():
@@ -99,8 +99,8 @@ func (r Result) Description() string {
 	return strings.Join(parts, "; ")
 }
 
-// Timers remembers since when each step of one flow has been waiting, so that limits can be enforced between passes.
-// It is safe for concurrent use. The zero value is ready.
+// Timers records since when each step of one flow has been waiting, so that limits can be enforced across passes. It is
+// safe for concurrent use. The zero value is ready to use.
 type Timers struct {
 	mu    sync.Mutex
 	since map[wait]waiting
@@ -149,12 +149,12 @@ func (t *Timers) reset(now time.Time, waits ...wait) (lasted time.Duration) {
 	return lasted
 }
 
-// Options are what a pass needs besides the graph and its scope.
+// Options are the inputs of a pass besides the graph and its scope.
 type Options struct {
 	Clock clock.PassiveClock
-	// Timers enforce the steps' limits; nil enforces none.
+	// Timers enforce the steps' limits; with nil no limit is enforced.
 	Timers *Timers
-	// Transient tells which errors are no failure but a reason to look again, such as a conflict; nil means none.
+	// Transient reports whether an error, such as a conflict, is no failure but a reason to try again; nil means none is.
 	Transient func(error) bool
 	// Metrics count the pass and its steps under the name Flow; nil counts nothing. They need the Clock.
 	Metrics *Metrics
@@ -180,8 +180,8 @@ func (s *state) passable() bool {
 	return !s.blocked && (s.skipped != "" || (s.err == nil && s.outcome.done))
 }
 
-// Run makes one pass. Each step starts as soon as all it depends on is done or skipped; a step that waits or fails
-// holds back only those behind it. A panic in a step becomes its error. When ctx ends no further step starts.
+// Run makes one pass. Each step starts as soon as all its dependencies are done or skipped; a step that waits or fails
+// holds back only its dependents. A panic in a step becomes its error. When ctx ends, no further step starts.
 func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result {
 	ended := opts.began()
 	states := make(map[*node[S]]*state, len(g.nodes))

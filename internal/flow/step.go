@@ -10,31 +10,31 @@ import (
 // Step is one node of a flow over a scope of type S. Steps name their dependencies as variables, so that a misspelt
 // name or a cycle does not compile.
 type Step[S any] struct {
-	// Name identifies the step in plans, in error lists and to people; kebab case, unique in a graph.
+	// Name identifies the step in plans, error lists and messages; kebab case, unique in a graph.
 	Name string
 	// After lists the steps that must be done or skipped before this one.
 	After []*Step[S]
 	// SkipIf returns the reason to skip the step, or "" to run it. Nil never skips.
 	SkipIf func(S) string
-	// SkipAtOnce: when the step is skipped, those after it do not wait for what it comes after. It needs a SkipIf, which
-	// must not depend on what other steps do.
+	// SkipAtOnce: if the step is skipped, its dependents do not wait for its dependencies. It requires SkipIf, which must
+	// not depend on what other steps do.
 	SkipAtOnce bool
-	// Ensure brings about what the step stands for. Nil makes the step a barrier.
+	// Ensure creates or updates what the step is responsible for. Nil makes the step a barrier.
 	Ensure func(context.Context, S) (Outcome, error)
-	// Remove undoes Ensure in a deletion. Nil means nothing is left behind that has to be removed by itself.
+	// Remove undoes Ensure in a deletion. Nil means that nothing has to be removed explicitly.
 	Remove func(context.Context, S) (Outcome, error)
-	// Limit bounds how long the step may wait before that becomes an error; 0 means DefaultLimit.
+	// Limit is how long the step may wait before that becomes an error; 0 means DefaultLimit.
 	Limit time.Duration
-	// Recheck is how soon the step wants another pass while it waits for something that cannot be watched; 0 means that
-	// a watch tells.
+	// Recheck is how soon the step needs another pass while it waits for something that cannot be watched; 0 means that a
+	// watch reports it.
 	Recheck time.Duration
 }
 
-// DefaultLimit is the longest time a step may wait without saying otherwise. The slowest ordinary wait is a machine
-// that boots, for which the extension contract allows ten minutes.
+// DefaultLimit is how long a step without a limit of its own may wait. The slowest ordinary wait is for a machine to
+// boot, for which the extension contract allows ten minutes.
 const DefaultLimit = 10 * time.Minute
 
-// Outcome is what a step that did not fail has reached. The zero value is not valid; use Done or Waiting.
+// Outcome is the result of a step that did not fail. The zero value is not valid; use Done or Waiting.
 type Outcome struct {
 	done   bool
 	kind   Kind
@@ -43,13 +43,13 @@ type Outcome struct {
 	limit  time.Duration // In place of the step's, unless 0.
 }
 
-// Done says that the thing is there, complete.
+// Done means that the step has reached its goal.
 func Done() Outcome { return Outcome{done: true} }
 
-// Kind is a kind of thing that steps wait for. Metrics have it as a label, so there are few.
+// Kind is the kind of thing a step waits for. It is a label of metrics, so there are few values.
 type Kind string
 
-// Waiting says what the step waits for: for metrics by its kind, and in words for a user. Waiting is not an error.
+// Waiting means that the step waits for something: kind is for metrics, reason for users. Waiting is not an error.
 func Waiting(kind Kind, reason string) Outcome {
 	if kind == "" || reason == "" {
 		panic("flow: waiting without a kind or a reason")
@@ -57,22 +57,22 @@ func Waiting(kind Kind, reason string) Outcome {
 	return Outcome{kind: kind, reason: reason}
 }
 
-// WaitingWithCodes is Waiting with the codes that the error has if the wait lasts too long.
+// WaitingWithCodes is Waiting with the codes of the error that follows if the wait exceeds its limit.
 func WaitingWithCodes(kind Kind, reason string, codes ...string) Outcome {
 	o := Waiting(kind, reason)
 	o.codes = slices.Clone(codes)
 	return o
 }
 
-// WaitingUpTo is Waiting with a limit in place of the step's, where it depends on what the step waits for. The step's
-// own limit counts from the end of such a wait.
+// WaitingUpTo is Waiting with a limit that replaces the step's, for limits that depend on what the step waits for. The
+// step's own limit counts from the end of such a wait.
 func WaitingUpTo(limit time.Duration, kind Kind, reason string) Outcome {
 	o := Waiting(kind, reason)
 	o.limit = limit
 	return o
 }
 
-// UpTo returns the outcome with a limit in place of the step's, as in [WaitingUpTo]; 0 leaves it as it is.
+// UpTo returns the outcome with a limit that replaces the step's, as in [WaitingUpTo]; 0 changes nothing.
 func (o Outcome) UpTo(limit time.Duration) Outcome {
 	if limit > 0 && !o.done {
 		o.limit = limit
@@ -83,7 +83,7 @@ func (o Outcome) UpTo(limit time.Duration) Outcome {
 // IsDone reports whether the step has reached its goal.
 func (o Outcome) IsDone() bool { return o.done }
 
-// Reason is what the step waits for, or "".
+// Reason is what the step waits for, or "" if it is done.
 func (o Outcome) Reason() string { return o.reason }
 
 // codedError is an error with codes.
@@ -94,7 +94,7 @@ type codedError struct {
 
 func (e *codedError) Unwrap() error { return e.error }
 
-// WithCodes attaches codes to err; a nil err stays nil and no codes change nothing.
+// WithCodes attaches codes to err. It returns err unchanged if err is nil or there are no codes.
 func WithCodes(err error, codes ...string) error {
 	if err == nil || len(codes) == 0 {
 		return err
@@ -102,7 +102,7 @@ func WithCodes(err error, codes ...string) error {
 	return &codedError{err, slices.Clone(codes)}
 }
 
-// Codes returns every code that err and the errors it wraps carry, sorted, each once.
+// Codes returns the codes of err and of the errors that it wraps, sorted, without duplicates.
 func Codes(err error) []string {
 	var all []string
 	collectCodes(err, &all)

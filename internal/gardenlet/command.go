@@ -59,7 +59,7 @@ func setLogger(level string) {
 	ctrl.SetLogger(logger.WithName("gardenlet"))
 }
 
-// Run is the gardenlet. It returns when ctx ends or something it cannot do without fails.
+// Run runs the gardenlet. It returns when ctx ends or when an essential part fails.
 func Run(ctx context.Context, c *config.GardenletConfiguration, hortusImage string) error {
 	setLogger(c.LogLevel)
 	m, err := newManager(ctx, c)

@@ -119,7 +119,7 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 		LeaderElection:                *c.LeaderElection.LeaderElect,
 		LeaderElectionID:              c.LeaderElection.ResourceName,
 		LeaderElectionNamespace:       c.LeaderElection.ResourceNamespace,
-		LeaderElectionConfig:          seedConfig, // The replicas are neighbours in the seed.
+		LeaderElectionConfig:          seedConfig, // The replicas run in the seed, so their Lease is there.
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        address(c.Server.HealthProbes),
 		Metrics:                       metricsserver.Options{BindAddress: address(c.Server.Metrics)},
@@ -379,5 +379,5 @@ func (r *registration) Start(ctx context.Context) error {
 	})
 }
 
-// NeedLeaderElection: replicas of different configurations must not take turns.
+// NeedLeaderElection: replicas with different configurations must not overwrite the Seed in turn.
 func (r *registration) NeedLeaderElection() bool { return true }

@@ -9,9 +9,9 @@ import (
 // blockedHorizon is how far ahead windows are compared with schedules: the longest that common ones repeat in, a month.
 const blockedHorizon = 32 * day
 
-// RotationBlocked reports whether a credential rotation is overdue that needs the Shoot awake, while its hibernation
-// schedules have it asleep in every maintenance window to come. It never is for Shoots without schedules: whoever put
-// those to sleep wakes them up.
+// RotationBlocked reports whether a credentials rotation is overdue that needs the Shoot awake, but its hibernation
+// schedules keep it hibernated in every upcoming maintenance window. It is false for Shoots without schedules: owners
+// who hibernate a Shoot themselves also wake it up.
 func RotationBlocked(shoot *corev1beta1.Shoot, now time.Time) bool {
 	if shoot.Spec.Hibernation == nil || len(shoot.Spec.Hibernation.Schedules) == 0 {
 		return false

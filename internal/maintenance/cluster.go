@@ -1,15 +1,15 @@
 package maintenance
 
-// Cluster is what the choice of versions needs to know about a Shoot. It is a value: applying a decision makes a new
-// one, and years of maintenance can be played through without touching a Shoot.
+// Cluster is the part of a Shoot from which versions are chosen. It is a value: applying a decision returns a new one,
+// so that years of maintenance can be simulated without changing a Shoot.
 type Cluster struct {
 	Kubernetes     string
-	AutoKubernetes bool // Update Kubernetes, of control plane and pools, before its version expires.
-	AutoImage      bool // The same for machine images.
+	AutoKubernetes bool // Update Kubernetes of the control plane and the pools before its version expires.
+	AutoImage      bool // Likewise for machine images.
 	Pools          []Pool
 }
 
-// Pool is the part of a Cluster that is one worker pool.
+// Pool is the part of a Cluster that describes one worker pool.
 type Pool struct {
 	Name         string
 	Kubernetes   string // Empty: follows the control plane.

@@ -8,21 +8,21 @@ import (
 
 const rotationInProgressReason = "rotation of the ETCD encryption key is already in progress"
 
-// Rotation is a credential that a maintenance rotates once its period is over.
+// Rotation is a credential that maintenance rotates periodically.
 type Rotation struct {
 	Operation string
 	Period    time.Duration // More than 0.
-	Last      time.Time     // The last completion, else the creation of the Shoot.
-	// Busy is true while an earlier rotation of the same credential is not completed.
+	Last      time.Time     // Completion of the last rotation, else creation of the Shoot.
+	// Busy is true while an earlier rotation of the same credential is in progress.
 	Busy bool
-	// Awake is true for rotations that cannot be done while the Shoot hibernates.
+	// Awake is true for rotations that cannot run while the Shoot is hibernated.
 	Awake bool
 }
 
-// Due reports whether the rotation is due at t, which it is strictly after DueAfter.
+// Due reports whether the rotation is due at t, that is, whether t is after DueAfter.
 func (r *Rotation) Due(t time.Time) bool { return r.DueAfter().Before(t) }
 
-// DueAfter returns the last instant at which the rotation is not due.
+// DueAfter returns the last instant at which the rotation is not due yet.
 func (r *Rotation) DueAfter() time.Time { return r.Last.Add(r.Period) }
 
 func (r *Rotation) subject() string {
@@ -35,7 +35,7 @@ func (r *Rotation) subject() string {
 	return "ETCD encryption key"
 }
 
-// RotationsOf lists the credentials that the Shoot wants rotated automatically.
+// RotationsOf lists the credentials for which the Shoot has automatic rotation enabled.
 func RotationsOf(shoot *corev1beta1.Shoot) []Rotation {
 	m := shoot.Spec.Maintenance
 	if m == nil || m.AutoRotation == nil || m.AutoRotation.Credentials == nil {
@@ -94,15 +94,15 @@ func sshAccess(shoot *corev1beta1.Shoot) bool {
 	return s == nil || s.SSHAccess == nil || s.SSHAccess.Enabled
 }
 
-// Credential is one rotation that a maintenance starts, or fails to start.
+// Credential is a rotation that maintenance starts or fails to start.
 type Credential struct {
 	Operation string
 	Reason    string
-	Err       string // Empty if it is started.
+	Err       string // Empty if it has started.
 	text      string
 }
 
-// DueRotations decides which rotations to start. operations are those that the maintenance starts anyway.
+// DueRotations decides which rotations to start. operations are the operations that the maintenance starts anyway.
 func DueRotations(rotations []Rotation, operations []string, hibernated bool, now time.Time) []Credential {
 	var due []Credential
 	for i := range rotations {

@@ -22,7 +22,7 @@ const (
 	PoolImage      Subject = "PoolImage"      // The machine image version of a pool.
 )
 
-// Item is one version that is updated, or that should be and cannot.
+// Item is one version that is updated, or that is due for an update that cannot be made.
 type Item struct {
 	Subject Subject
 	Pool    string // Empty for the control plane.
@@ -30,14 +30,14 @@ type Item struct {
 	From    string
 	To      string // Empty if the update failed.
 	Cause   Cause
-	Forced  bool   // The target is beyond the reach of automatic updates.
-	Capped  bool   // The pool's target was above the control plane and was lowered to its version.
-	Rule    string // Cause and reach in short: auto/patch, expired/force, ...
+	Forced  bool   // The target is not reachable by automatic updates.
+	Capped  bool   // The pool's target was above the control plane's version and was lowered to it.
+	Rule    string // Short name of cause and reach: auto/patch, expired/force, ...
 	Reason  string // Why the update is due.
 	Err     error  // Why it failed.
 }
 
-// Obstacle returns the innermost reason of a failure, without what was being tried.
+// Obstacle returns the innermost cause of a failure, without the context around it.
 func (i *Item) Obstacle() string {
 	if inner := errors.Unwrap(i.Err); inner != nil {
 		return inner.Error()
@@ -45,16 +45,16 @@ func (i *Item) Obstacle() string {
 	return i.Err.Error()
 }
 
-// Decision is what one maintenance does to the versions of a Cluster.
+// Decision is what one maintenance does with the versions of a Cluster.
 type Decision struct {
-	Items []Item // Control plane, then pools' Kubernetes versions, then pools' images.
-	// ImageErr is set if a pool's machine type or image is not in the profile. Then pools from that one on keep
-	// their images; updates of earlier pools are carried out, and are in Unreported instead of Items.
+	Items []Item // Control plane, then Kubernetes versions of pools, then images of pools.
+	// ImageErr is set if a pool's machine type or image is not in the profile. That pool and the pools after it keep their
+	// images; image updates of the pools before it are applied, and are in Unreported instead of Items.
 	ImageErr   error
 	Unreported []Item
 }
 
-// Failed reports whether an update that is due cannot be done.
+// Failed reports whether an update that is due cannot be made.
 func (d *Decision) Failed() bool {
 	return slices.ContainsFunc(d.Items, func(i Item) bool { return i.Err != nil })
 }
@@ -64,8 +64,8 @@ func (d *Decision) Changed() bool {
 	return len(d.Unreported) > 0 || slices.ContainsFunc(d.Items, func(i Item) bool { return i.Err == nil })
 }
 
-// Decider chooses versions out of one profile. It remembers choices it has made, because thousands of Shoots have
-// the same version at the same time. It is not safe for concurrent use; make one per goroutine.
+// Decider chooses versions from one profile. It caches its choices, because thousands of Shoots have the same version
+// at the same time. It is not safe for concurrent use; create one per goroutine.
 type Decider struct {
 	profile *versionclass.Profile
 	memo    map[question]answer
@@ -123,7 +123,7 @@ func (d *Decider) parse(text string) *semver.Version {
 	return v
 }
 
-// SameMinor reports whether two versions have the same major and minor.
+// SameMinor reports whether two versions have the same major and minor version.
 func (d *Decider) SameMinor(a, b string) bool {
 	v, w := d.parse(a), d.parse(b)
 	return v != nil && w != nil && versionclass.SameMinor(v, w)
@@ -145,7 +145,7 @@ func (d *Decider) epoch(t time.Time) int {
 	return sort.Search(len(changes), func(i int) bool { return !changes[i].Before(t) })
 }
 
-// Decide returns what a maintenance at the given time does to the versions of the cluster.
+// Decide returns what a maintenance at the given time does with the versions of the cluster.
 func (d *Decider) Decide(c *Cluster, now time.Time) Decision {
 	var decision Decision
 	epoch := d.epoch(now)
@@ -269,7 +269,7 @@ func decideImage(
 	return item.complete(made)
 }
 
-// NeedsOf is what a pool asks of its machine image, beside a control plane of the given version.
+// NeedsOf is what a pool requires of its machine image, given the version of the control plane.
 func NeedsOf(pool *Pool, p *versionclass.Profile, controlPlane string) versionclass.Needs {
 	machineType := p.MachineTypes[pool.MachineType]
 	if machineType == nil {
@@ -298,7 +298,7 @@ func needsOf(pool *Pool, machineType *versionclass.MachineType, kubelet string) 
 	return needs
 }
 
-// Apply returns the cluster as it is after the decision. The given one is not changed.
+// Apply returns the cluster after the decision; the receiver is not changed.
 func (c Cluster) Apply(d *Decision) Cluster {
 	c.Pools = slices.Clone(c.Pools)
 	for _, items := range [][]Item{d.Items, d.Unreported} {

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// Fix says what an operator has to add to the profile, so that a failed update finds a target.
+// Fix says what an operator must add to the profile so that a failed update finds a target.
 func (i *Item) Fix(p *versionclass.Profile) string {
 	v, err := semver.NewVersion(i.From)
 	if err != nil {
@@ -38,7 +38,7 @@ func (i *Item) Fix(p *versionclass.Profile) string {
 	return "offer a version" + suffix
 }
 
-// Expiry returns the date whose passing makes the item due, and false if the version is not offered or never
+// Expiry returns the expiration date that makes the item due, and false if the version is not in the profile or never
 // expires.
 func (i *Item) Expiry(p *versionclass.Profile) (at time.Time, ok bool) {
 	if i.Cause != CauseExpired {

@@ -141,7 +141,7 @@ func dropPlugins(config *corev1beta1.KubeAPIServerConfig, version *semver.Versio
 	return names
 }
 
-// MayNeedFixUp reports whether fixing up the Shoot could ever remove anything.
+// MayNeedFixUp reports whether FixUp could remove anything from the spec for any Kubernetes version.
 func MayNeedFixUp(spec *corev1beta1.ShootSpec) bool {
 	plain := func(k *corev1beta1.WorkerKubernetes) bool { return k == nil || k.Kubelet == nil }
 	if k := &spec.Kubernetes; k.KubeAPIServer == nil && k.KubeControllerManager == nil && k.KubeScheduler == nil &&
@@ -170,8 +170,9 @@ func MayNeedFixUp(spec *corev1beta1.ShootSpec) bool {
 	return false
 }
 
-// FixUp brings a Shoot's spec, in place, to the versions of the cluster and removes what they no longer know, as a
-// maintenance does. It says what it removed. before is the control plane's version before.
+// FixUp sets the versions in a Shoot's spec, in place, to those of the cluster and removes fields that the new versions
+// do not support, as a maintenance does. It returns a description of each removal. before is the previous version of
+// the control plane.
 func FixUp(spec *corev1beta1.ShootSpec, after *Cluster, before string) []string {
 	apply(spec, *after)
 	return fixUp(spec, before)

@@ -18,10 +18,10 @@ type schedule struct {
 	hibernate bool
 }
 
-// Fire is a moment at which a schedule acts.
+// Fire is a time at which a schedule fires.
 type Fire struct {
 	At        time.Time
-	Hibernate bool // False wakes up.
+	Hibernate bool // False: wakes up.
 }
 
 // ParseSchedules parses hibernation schedules. Expressions have five fields or are descriptors such as @daily.
@@ -52,7 +52,7 @@ func ParseSchedules(list []corev1beta1.HibernationSchedule) (Schedules, error) {
 	return schedules, nil
 }
 
-// Next returns the first fire strictly after t. Of several at the same moment the last in the list counts.
+// Next returns the first fire strictly after t. If several schedules fire at the same time, the last in the list wins.
 func (s Schedules) Next(t time.Time) (next Fire, ok bool) {
 	for _, entry := range s {
 		at := entry.cron.Next(t.In(entry.location))
@@ -65,13 +65,13 @@ func (s Schedules) Next(t time.Time) (next Fire, ok bool) {
 
 // Bounds of how far back a missed fire is looked for.
 const (
-	// DefaultTriggerDeadline is after which time a missed fire is not made up for.
+	// DefaultTriggerDeadline is how late a missed fire may still be made up for.
 	DefaultTriggerDeadline = 2 * time.Hour
 	maxLookBack            = 7 * day
 )
 
-// Last returns the most recent fire in (earliest, now], where earliest is since, but not before now - deadline and
-// not more than a week ago.
+// Last returns the most recent fire after since and up to now. It looks back at most by deadline, and never more than
+// one week.
 func (s Schedules) Last(since, now time.Time, deadline time.Duration) (last Fire, ok bool) {
 	earliest := now.Add(-min(deadline, maxLookBack))
 	if since.After(earliest) {

@@ -6,9 +6,9 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Options are the operator's choices.
+// Options are set by the operator.
 type Options struct {
-	RestartControlPlane bool // Restart the control plane's pods that ask for it.
+	RestartControlPlane bool // Restart the pods of the control plane that opt in to it.
 	RestartCoreAddons   bool // Restart CoreDNS.
 }
 
@@ -17,10 +17,10 @@ type Outcome struct {
 	Shoot       *corev1beta1.Shoot // The Shoot with the changes in spec and annotations; a copy.
 	Decision    Decision
 	Credentials []Credential
-	Operations  []string // Further changes, in words.
+	Operations  []string // Further changes, as sentences.
 }
 
-// Maintain decides what a maintenance at the given time does to the Shoot. The Shoot itself is not changed.
+// Maintain decides what a maintenance at the given time does with the Shoot. The Shoot itself is not changed.
 func Maintain(shoot *corev1beta1.Shoot, decider *Decider, now time.Time, options Options) Outcome {
 	cluster := ClusterOf(shoot)
 	o := Outcome{Shoot: shoot.DeepCopy(), Decision: decider.Decide(&cluster, now)}
@@ -61,12 +61,12 @@ func apply(spec *corev1beta1.ShootSpec, c Cluster) {
 	}
 }
 
-// Record reports whether the maintenance is worth an entry in the Shoot's status.
+// Record reports whether the maintenance should be recorded in the Shoot's status.
 func (o *Outcome) Record() bool {
 	return len(o.Operations) > 0 || len(o.Decision.Items) > 0 || len(o.Credentials) > 0
 }
 
-// Failed reports whether anything that is due cannot be done.
+// Failed reports whether a change that is due cannot be made.
 func (o *Outcome) Failed() bool {
 	for _, c := range o.Credentials {
 		if c.Err != "" {

@@ -28,7 +28,7 @@ func split(value, separator string) []string {
 	return entries
 }
 
-// WantsMaintenance reports whether the Shoot asks for a maintenance now, outside its window.
+// WantsMaintenance reports whether the Shoot requests a maintenance now, outside its window.
 func WantsMaintenance(shoot *corev1beta1.Shoot) bool {
 	return contains(split(shoot.Annotations[corev1beta1.AnnotationOperation], corev1beta1.OperationSeparator),
 		corev1beta1.OperationMaintain)
@@ -43,8 +43,8 @@ func ClearRequest(shoot *corev1beta1.Shoot) bool {
 	return asked
 }
 
-// CanStartOperations reports whether the API server accepts new operations: after a successful creation or
-// restoration, and during any reconciliation that has not failed for good.
+// CanStartOperations reports whether the API server accepts new operations: after a successful creation or restoration,
+// and during any reconciliation whose state is not Failed.
 func CanStartOperations(last *corev1beta1.LastOperation) bool {
 	if last == nil || last.State == corev1beta1.LastOperationStateFailed {
 		return false
@@ -58,7 +58,7 @@ func CanStartOperations(last *corev1beta1.LastOperation) bool {
 	return false
 }
 
-// DeferredOperations are the operations that a user has asked to start in the maintenance.
+// DeferredOperations are the operations that a user has scheduled for the next maintenance.
 func DeferredOperations(shoot *corev1beta1.Shoot) []string {
 	return split(shoot.Annotations[corev1beta1.AnnotationMaintenanceOperation], corev1beta1.OperationSeparator)
 }

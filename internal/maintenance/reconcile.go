@@ -7,28 +7,28 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// ReconcileOptions are the choices of a gardenlet's operator.
+// ReconcileOptions are set by the operator of a gardenlet.
 type ReconcileOptions struct {
-	SyncPeriod                 time.Duration // Between reconciliations of the same Shoot.
-	RespectSyncPeriodOverwrite bool          // Let owners prolong the period, and have Shoots ignored, by annotation.
-	InMaintenanceOnly          bool          // Reconcile only in the maintenance window, unless something changed.
+	SyncPeriod                 time.Duration // Time between reconciliations of the same Shoot.
+	RespectSyncPeriodOverwrite bool          // Let owners extend the period, or have a Shoot ignored, by annotation.
+	InMaintenanceOnly          bool          // Reconcile only in the maintenance time window, unless something changed.
 }
 
-// ReconcileRequest is what a gardenlet knows when it looks at a Shoot.
+// ReconcileRequest is the input of a decision about a Shoot by a gardenlet.
 type ReconcileRequest struct {
 	Shoot         *corev1beta1.Shoot
-	Operation     corev1beta1.LastOperationType // What the Shoot needs.
+	Operation     corev1beta1.LastOperationType // The operation that the Shoot needs.
 	Version       string                        // Of the gardenlet.
 	EmergencyStop bool                          // Reconciliations of the Seed's Shoots are stopped.
-	Healed        bool                          // What a failed operation failed for is over, so it may be tried again.
+	Healed        bool                          // The cause of a failed operation is resolved, so it may be retried.
 	Options       ReconcileOptions
 }
 
-// Reconciliation is the answer to a ReconcileRequest.
+// Reconciliation is the decision on a ReconcileRequest.
 type Reconciliation struct {
 	Now    bool
 	Reason string // In one sentence, for explain and logs.
-	// ClusterOnly is true if the Cluster object is to be kept up to date although nothing is reconciled.
+	// ClusterOnly is true if only the Cluster object is to be kept up to date.
 	ClusterOnly bool
 
 	inWindow bool // Now, because the maintenance window is open.
@@ -47,7 +47,7 @@ const maxRetryWait = 24 * time.Hour
 // reconciledRecently bounds how old a reconciliation may be that counts for the present window, which lasts 6h at most.
 const reconciledRecently = MaxWindow
 
-// DecideReconcile tells whether a gardenlet reconciles the Shoot at the given time.
+// DecideReconcile decides whether a gardenlet reconciles the Shoot at the given time.
 func DecideReconcile(r ReconcileRequest, now time.Time) Reconciliation {
 	last := r.Shoot.Status.LastOperation
 	window := WindowOf(r.Shoot)
@@ -73,14 +73,15 @@ func DecideReconcile(r ReconcileRequest, now time.Time) Reconciliation {
 	return Reconciliation{Reason: "The Shoot waits for its maintenance window"}
 }
 
-// ReconciledDuringWindow reports whether the last operation fell into the window that is open at the given time.
+// ReconciledDuringWindow reports whether the last operation was last updated in the window that is open at the given
+// time.
 func ReconciledDuringWindow(shoot *corev1beta1.Shoot, now time.Time) bool {
 	last := shoot.Status.LastOperation
 	return last != nil && WindowOf(shoot).Contains(last.LastUpdateTime.Time) &&
 		now.Sub(last.LastUpdateTime.Time) <= reconciledRecently
 }
 
-// StartDelay returns how long a gardenlet that has just started waits before it looks at the Shoot.
+// StartDelay returns how long a gardenlet that has just started waits before it checks the Shoot.
 func StartDelay(r ReconcileRequest, now time.Time, jitter Jitter) time.Duration {
 	window := WindowOf(r.Shoot)
 	key := r.Shoot.Namespace + "/" + r.Shoot.Name
@@ -93,8 +94,8 @@ func StartDelay(r ReconcileRequest, now time.Time, jitter Jitter) time.Duration 
 	return window.UntilNext(now, key, false, jitter)
 }
 
-// NextReconcile returns when the Shoot is looked at again after a reconciliation that has ended, and false if only a
-// change of the Shoot brings it back.
+// NextReconcile returns the time until the Shoot is checked again after a reconciliation, and false if only a change of
+// the Shoot triggers the next one.
 func NextReconcile(r ReconcileRequest, now time.Time, jitter Jitter) (time.Duration, bool) {
 	switch {
 	case r.ignored(), r.failedForGood(now) && !r.retried():

@@ -50,7 +50,7 @@ func (c *Credential) Describe() string {
 	return fmt.Sprintf("Credentials %q: %s. Reason: %s", c.Operation, c.text, c.Reason)
 }
 
-// LastMaintenance is the entry for the Shoot's status while the changes are being written.
+// LastMaintenance is the entry for the Shoot's status until the changes have been written.
 func (o *Outcome) LastMaintenance(now time.Time) *corev1beta1.LastMaintenance {
 	var texts, failures []string
 	var succeeded, failed int
@@ -95,7 +95,7 @@ func (o *Outcome) LastMaintenance(now time.Time) *corev1beta1.LastMaintenance {
 	return last
 }
 
-// Refused turns an entry into the one for a maintenance whose changes the API server does not accept.
+// Refused is the entry for a maintenance whose changes the API server refuses.
 func Refused(now time.Time, err error) *corev1beta1.LastMaintenance {
 	reason := "Updates to the Shoot failed to be applied: " + err.Error()
 	return &corev1beta1.LastMaintenance{
@@ -106,8 +106,8 @@ func Refused(now time.Time, err error) *corev1beta1.LastMaintenance {
 	}
 }
 
-// Settle returns the entry after a maintenance has been carried out, nil to leave it as it is. A maintenance with
-// nothing to do heals an earlier failure; a failure of this one stays until a later one succeeds.
+// Settle returns the entry after a maintenance has been carried out, or nil to leave it as it is. A maintenance with
+// nothing to do clears an earlier failure; a failure of this maintenance remains until a later one succeeds.
 func Settle(last *corev1beta1.LastMaintenance, recorded bool) *corev1beta1.LastMaintenance {
 	if last == nil {
 		return nil
@@ -124,14 +124,14 @@ func Settle(last *corev1beta1.LastMaintenance, recorded bool) *corev1beta1.LastM
 	return nil
 }
 
-// Event is what the Shoot's owner is told about one item.
+// Event is an event on the Shoot about one item.
 type Event struct {
 	Warning bool
 	Reason  string
 	Message string
 }
 
-// Events lists what to tell, in the order of the items.
+// Events lists the events, in the order of the items.
 func (o *Outcome) Events() []Event {
 	var events []Event
 	for i := range o.Decision.Items {

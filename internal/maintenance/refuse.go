@@ -7,10 +7,10 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// RefusedBy predicts whether the API server refuses the versions of a cluster after a maintenance, and why; "" means
-// it does not. A refused maintenance changes nothing at all, and is tried again in every window. Only rules that
-// depend on versions are weighed: the skew of pools, the kubelets that machine images accept, and that new versions
-// are offered.
+// RefusedBy predicts whether the API server refuses the versions of a cluster after a maintenance, and returns the
+// reason, or "" if it accepts them. A refused maintenance changes nothing and is retried in every window. Only rules
+// that depend on versions are checked: the version skew of pools, the kubelet versions that machine images support, and
+// whether new versions are in the profile.
 func (d *Decider) RefusedBy(before, after *Cluster) string {
 	var reasons []string
 	controlPlane := d.parse(after.Kubernetes)

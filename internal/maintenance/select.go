@@ -46,13 +46,13 @@ func imageCandidates(versions []*versionclass.ImageVersion, now time.Time) []can
 	return candidates
 }
 
-// Cause is why a version has to be updated.
+// Cause is why a version must be updated.
 type Cause string
 
 const (
-	CauseMissing Cause = "missing" // The version is not offered (any more, or not for this pool).
+	CauseMissing Cause = "missing" // The version is not in the profile (any more, or not for this pool).
 	CauseExpired Cause = "expired"
-	CauseAuto    Cause = "auto" // Automatic updates are on.
+	CauseAuto    Cause = "auto" // Automatic updates are enabled.
 )
 
 // dueness is the first half of a decision: whether there is a reason to update at all.

@@ -14,8 +14,9 @@ import (
 // wait for a few maintenance windows.
 const expiresSoon = 90 * 24 * time.Hour
 
-// Warnings names versions of a completed Shoot that are deprecated, expire soon or have expired, and what maintenance
-// makes of them as the profile is now. A Shoot whose spec stays as it was is left alone; old is nil for a new Shoot.
+// Warnings lists versions of a Shoot, which must be complete, that are deprecated, expire soon or have expired, and
+// what maintenance will do about them under the current profile. A Shoot whose spec does not change gets none; old is
+// nil for a new Shoot.
 func Warnings(shoot, old *corev1beta1.Shoot, profile *versionclass.Profile, now time.Time) []string {
 	if old != nil && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		return nil

@@ -15,21 +15,21 @@ const (
 	windowLayout = "150405-0700"
 )
 
-// Bounds of a maintenance window as configured, both allowed.
+// Bounds of the configured length of a maintenance time window, both inclusive.
 const (
 	MinWindow = 30 * time.Minute
 	MaxWindow = 6 * time.Hour
 )
 
-// Window is a daily interval in UTC. Both ends belong to it. An End before Begin lies on the next day.
+// Window is a daily interval in UTC, both ends inclusive. An End before Begin is on the next day.
 type Window struct {
-	Begin, End time.Duration // Since midnight, whole seconds, less than a day.
+	Begin, End time.Duration // Time since midnight, in whole seconds, less than a day.
 }
 
-// Always is the window of a Shoot that has none.
+// Always is the window of a Shoot without one.
 var Always = Window{End: day - time.Second}
 
-// ParseWindow returns the window as configured. It does not judge its length; see MinWindow and MaxWindow.
+// ParseWindow returns the window as configured. It does not check its length; see MinWindow and MaxWindow.
 func ParseWindow(begin, end string) (Window, error) {
 	b, err := time.Parse(windowLayout, begin)
 	if err != nil {
@@ -65,7 +65,7 @@ func (w Window) Duration() time.Duration {
 	return w.End - w.Begin
 }
 
-// Contains reports whether t, cut to seconds, lies in the window.
+// Contains reports whether t, truncated to seconds, is in the window.
 func (w Window) Contains(t time.Time) bool {
 	at := timeOfDay(t)
 	if w.End < w.Begin {
@@ -74,7 +74,7 @@ func (w Window) Contains(t time.Time) bool {
 	return w.Begin <= at && at <= w.End
 }
 
-// Occurrence returns the ends of the window on the day around t: the window that contains t, else the next one.
+// Occurrence returns the begin and end of the occurrence that contains t, else of the next one.
 func (w Window) Occurrence(t time.Time) (begin, end time.Time) {
 	begin = midnight(t).Add(w.Begin)
 	end = begin.Add(w.Duration())
@@ -87,11 +87,11 @@ func (w Window) Occurrence(t time.Time) (begin, end time.Time) {
 	return begin, end
 }
 
-// Jitter places a Shoot's maintenance inside its window: it returns a number in (0, 1) for a Shoot's key and the
-// begin of one occurrence of its window. It must be pure, so that a plan can tell the instant beforehand.
+// Jitter places a Shoot's maintenance inside its window: it returns a number in (0, 1) for a Shoot's key and the begin
+// of one occurrence of its window. It must be pure, so that a plan can compute the exact time in advance.
 type Jitter func(key string, begin time.Time) float64
 
-// HashJitter spreads Shoots evenly, differently on every day and for every seed.
+// HashJitter spreads Shoots evenly, differently for each day and each seed.
 func HashJitter(seed uint64) Jitter {
 	return func(key string, begin time.Time) float64 {
 		// FNV-1a over the key, then the finalizer of MurmurHash3, which spreads what FNV leaves alike.
@@ -106,8 +106,9 @@ func HashJitter(seed uint64) Jitter {
 	}
 }
 
-// UntilNext returns how long to wait at from for a random instant of the next occurrence of the window. With shift,
-// an occurrence that contains from counts, from from on; otherwise the one of the next day is taken.
+// UntilNext returns how long to wait, counted from the time from, until a random instant in the next occurrence of the
+// window. If from is inside an occurrence, the instant is in the rest of it with shift, and in the next day's
+// occurrence without.
 func (w Window) UntilNext(from time.Time, key string, shift bool, jitter Jitter) time.Duration {
 	begin := midnight(from).Add(w.Begin)
 	end := midnight(from).Add(w.End)
@@ -128,8 +129,8 @@ func (w Window) UntilNext(from time.Time, key string, shift bool, jitter Jitter)
 	return begin.Sub(from) + time.Duration(jitter(key, begin)*float64(end.Sub(begin)))
 }
 
-// FirstRunAfter returns the first instant after t at which UntilNext, followed from occurrence to occurrence, would
-// start the maintenance.
+// FirstRunAfter returns the first time after t at which a maintenance that is scheduled by UntilNext in every
+// occurrence would start.
 func (w Window) FirstRunAfter(t time.Time, key string, jitter Jitter) time.Time {
 	for begin := midnight(t).Add(w.Begin - day); ; begin = begin.Add(day) {
 		if run := begin.Add(time.Duration(jitter(key, begin) * float64(w.Duration()))); run.After(t) {
@@ -138,8 +139,8 @@ func (w Window) FirstRunAfter(t time.Time, key string, jitter Jitter) time.Time 
 	}
 }
 
-// WindowOf returns the part of the Shoot's window in which a maintenance may start. A Shoot without a window, or with
-// one that cannot be parsed, is maintained at any time.
+// WindowOf returns the part of the Shoot's window in which a maintenance may start. A Shoot without a valid window is
+// maintained at any time.
 func WindowOf(shoot *corev1beta1.Shoot) Window {
 	if m := shoot.Spec.Maintenance; m != nil && m.TimeWindow != nil {
 		if w, err := ParseWindow(m.TimeWindow.Begin, m.TimeWindow.End); err == nil {

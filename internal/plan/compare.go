@@ -11,20 +11,20 @@ import (
 	"hortus.dev/hortus/internal/maintenance"
 )
 
-// Comparison is what changed CloudProfiles do to a plan.
+// Comparison is the effect of changed CloudProfiles on a plan.
 type Comparison struct {
 	At       time.Time   `json:"at"`
 	Until    time.Time   `json:"until"`
-	Shoots   int         `json:"shoots"`             // All that were compared.
-	Changed  int         `json:"changed"`            // Those with another plan.
-	Affected []ShootDiff `json:"affected,omitempty"` // The same, one by one; left out of a summary.
+	Shoots   int         `json:"shoots"`             // All Shoots that were compared.
+	Changed  int         `json:"changed"`            // Shoots whose plan differs.
+	Affected []ShootDiff `json:"affected,omitempty"` // One entry per Shoot whose plan differs; left out of a summary.
 	Jumps    []Busy      `json:"jumps,omitempty"`    // Days with minor jumps that were not planned, by day.
-	Spared   int         `json:"spared"`             // Minor jumps that were planned and do not come any more.
-	Stuck    int         `json:"stuck"`              // Shoots that end in a dead end and did not before.
-	Freed    int         `json:"freed"`              // Shoots that did and no longer do.
+	Spared   int         `json:"spared"`             // Minor jumps that were planned and are not any more.
+	Stuck    int         `json:"stuck"`              // Shoots that end in a dead end only after the change.
+	Freed    int         `json:"freed"`              // Shoots that ended in a dead end only before the change.
 }
 
-// ShootDiff is what differs for one Shoot.
+// ShootDiff is the difference for one Shoot.
 type ShootDiff struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -46,7 +46,7 @@ func (c *Change) key() changeKey {
 	return changeKey{c.Subject, c.Pool, c.From, c.To, c.Window.Begin.Unix()}
 }
 
-// Compare compares the plans of the same Shoots, in the same order, before and after a change of profiles.
+// Compare compares plans of the same Shoots, in the same order, before and after a change of CloudProfiles.
 func Compare(before, after *Plan) *Comparison {
 	c := &Comparison{At: after.At, Until: after.Until, Shoots: len(after.Shoots)}
 	jumps := map[string]int{}
@@ -106,7 +106,7 @@ func without(changes, others []Change) []Change {
 	return rest
 }
 
-// WriteComparison writes the comparison for people: first the sentences, then the Shoots.
+// WriteComparison writes the comparison as text: first the summary, then the Shoots.
 func WriteComparison(out io.Writer, c *Comparison) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%d of %d Shoots are affected.\n", c.Changed, c.Shoots)

@@ -12,8 +12,8 @@ import (
 
 const icsLayout = "20060102T150405Z"
 
-// WriteCalendar writes the plan as an iCalendar (RFC 5545): an event per Shoot and maintenance that changes a version,
-// and one per dead end on the day it begins.
+// WriteCalendar writes the plan as an iCalendar (RFC 5545): one event per Shoot and maintenance that changes a version,
+// and one per dead end, on the day on which it begins.
 func WriteCalendar(out io.Writer, p *Plan) error {
 	w := &calendar{w: bufio.NewWriter(out), stamp: p.At.UTC().Format(icsLayout)}
 	w.line("BEGIN:VCALENDAR")

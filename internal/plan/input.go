@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// Input is Shoots and their profiles, prepared for planning. Shoots are kept as small as a plan allows.
+// Input has the Shoots and their profiles, prepared for planning. Of a Shoot it keeps only what a plan needs.
 type Input struct {
 	Shoots   []*Shoot
 	profiles map[profileKey]compiled
@@ -51,8 +51,8 @@ type Shoot struct {
 	spec            *corev1beta1.ShootSpec // Only if a Kubernetes update may remove fields.
 }
 
-// Prepare compiles the profiles and prepares the Shoots, completing versions that are incomplete as of now. Shoots
-// whose profile is missing or broken are kept; planning reports them.
+// Prepare compiles the profiles and prepares the Shoots. Incomplete versions are completed as of now. Shoots whose
+// profile is missing or invalid are kept; planning reports them.
 func Prepare(f *fleet.Fleet, now time.Time) *Input {
 	in := &Input{profiles: map[profileKey]compiled{}}
 	parents := map[string]*corev1beta1.CloudProfile{}
@@ -100,7 +100,7 @@ func (in *Input) profileOf(s *Shoot) (*versionclass.Profile, error) {
 // ProfileOf names the profile of a Shoot: NAME of a CloudProfile, or NAMESPACE/NAME of a NamespacedCloudProfile.
 func ProfileOf(shoot *corev1beta1.Shoot) string { return profileKeyOf(shoot).String() }
 
-// Profile returns a profile by such a name, or why there is none.
+// Profile returns the profile of a name as ProfileOf returns it, or an error that says why there is none.
 func (in *Input) Profile(name string) (*versionclass.Profile, error) {
 	for key, c := range in.profiles {
 		if key.String() == name {

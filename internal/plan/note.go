@@ -153,10 +153,10 @@ func (s *simulation) effect(pool *maintenance.Pool, replaces bool) Effect {
 	return EffectRoll
 }
 
-// Minor reports whether the change is one of the Kubernetes minor of the control plane.
+// Minor reports whether the change is a change of the Kubernetes minor version of the control plane.
 func (c *Change) Minor() bool { return c.minor && c.Subject == maintenance.ControlPlane }
 
-// Describe says in a few words what the change does to nodes.
+// Describe describes the effect of the change on nodes in a few words.
 func (c *Change) Describe() string {
 	if len(c.Effects) == 0 {
 		return "no nodes"

@@ -16,9 +16,9 @@ type Interval struct {
 type Effect string
 
 const (
-	EffectRoll           Effect = "roll"            // Nodes are replaced one after the other.
+	EffectRoll           Effect = "roll"            // Nodes are replaced by a rolling update.
 	EffectInPlace        Effect = "in-place"        // Nodes are updated without being replaced.
-	EffectManualInPlace  Effect = "in-place-manual" // The same, once the owner has selected them.
+	EffectManualInPlace  Effect = "in-place-manual" // Nodes are updated in place once the owner has selected them.
 	EffectKubeletRestart Effect = "kubelet-restart" // Only kubelets are restarted.
 )
 
@@ -30,19 +30,19 @@ type PoolEffect struct {
 
 // Change is one version that a maintenance will change.
 type Change struct {
-	At      time.Time           `json:"at"` // The instant inside the window.
+	At      time.Time           `json:"at"` // The exact time within the window.
 	Window  Interval            `json:"window"`
 	Subject maintenance.Subject `json:"subject"`
 	Pool    string              `json:"pool,omitempty"`
 	Image   string              `json:"image,omitempty"`
 	From    string              `json:"from"`
 	To      string              `json:"to"`
-	Rule    string              `json:"rule"`   // Short name of what asked for it.
+	Rule    string              `json:"rule"`   // Short name of the cause and the reach: auto/patch, expired/force, ...
 	Reason  string              `json:"reason"` // As the controller will report it.
 	Forced  bool                `json:"forced,omitempty"`
-	// Effects are per pool; none for a control plane without pools.
+	// Effects has one entry per affected pool; it is empty for a control plane without pools.
 	Effects []PoolEffect `json:"effects,omitempty"`
-	// Hibernated is true if no nodes exist at that time, so that they come up with the new version.
+	// Hibernated is true if there are no nodes at that time: they are created with the new version later.
 	Hibernated bool     `json:"hibernated,omitempty"`
 	Notes      []string `json:"notes,omitempty"` // Fields that the update removes from the Shoot.
 
@@ -52,18 +52,18 @@ type Change struct {
 // DeadEnd is a version that has to be updated and cannot be.
 type DeadEnd struct {
 	Since   time.Time           `json:"since"`           // The first maintenance that fails.
-	Until   *time.Time          `json:"until,omitempty"` // The maintenance that gets out of it, if one does.
+	Until   *time.Time          `json:"until,omitempty"` // The maintenance that resolves it, if one does.
 	Subject maintenance.Subject `json:"subject,omitempty"`
 	Pool    string              `json:"pool,omitempty"`
 	Image   string              `json:"image,omitempty"`
 	Version string              `json:"version,omitempty"`
 	Reason  string              `json:"reason"`            // As the controller will report it.
-	Because string              `json:"because,omitempty"` // The part of it that says what is missing.
+	Because string              `json:"because,omitempty"` // The part of the reason that says what is missing.
 	Fix     string              `json:"fix"`
-	// Deadline is until when the fix prevents the dead end, namely the version's expiration. Empty: it has passed
-	// or never existed.
+	// Deadline is the time until which the fix prevents the dead end: the expiration of the version. Empty if it has
+	// passed or there is none.
 	Deadline *time.Time `json:"deadline,omitempty"`
-	// Temporary is true for the failures that a later change of the CloudProfile, already scheduled, ends.
+	// Temporary is true if a later change in the CloudProfile that is already scheduled resolves the dead end.
 	Temporary bool `json:"temporary,omitempty"`
 }
 
@@ -73,14 +73,14 @@ type Rotations struct {
 	Times     []time.Time `json:"times"`
 }
 
-// Operation is an operation that starts with the next maintenance because its owner asked for it.
+// Operation is an operation that the Shoot's owner has scheduled for the next maintenance.
 type Operation struct {
 	At     time.Time `json:"at"`
 	Window Interval  `json:"window"`
 	Name   string    `json:"name"`
 }
 
-// ShootPlan is what is coming for one Shoot.
+// ShootPlan is the plan for one Shoot.
 type ShootPlan struct {
 	Namespace    string      `json:"namespace"`
 	Name         string      `json:"name"`
@@ -94,7 +94,7 @@ type ShootPlan struct {
 	EndKubernetes string `json:"kubernetesVersionAtEnd"`
 }
 
-// Stuck reports whether the Shoot is in a dead end when the plan ends.
+// Stuck reports whether the Shoot is in a dead end at the end of the plan.
 func (s *ShootPlan) Stuck() bool {
 	for i := range s.DeadEnds {
 		if !s.DeadEnds[i].Temporary {
@@ -104,14 +104,14 @@ func (s *ShootPlan) Stuck() bool {
 	return false
 }
 
-// Plan is what is coming for a fleet between two times.
+// Plan is the plan for a fleet between two times.
 type Plan struct {
 	At     time.Time   `json:"at"`
 	Until  time.Time   `json:"until"`
 	Shoots []ShootPlan `json:"shoots"`
 }
 
-// DeadEnd reports whether any Shoot is in a dead end when the plan ends.
+// DeadEnd reports whether any Shoot is in a dead end at the end of the plan.
 func (p *Plan) DeadEnd() bool {
 	for i := range p.Shoots {
 		if p.Shoots[i].Stuck() {

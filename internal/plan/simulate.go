@@ -11,13 +11,13 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// Options are the circumstances of a plan.
+// Options are the period of a plan and its jitter.
 type Options struct {
 	At, Until time.Time
-	Jitter    maintenance.Jitter // The controller's, so that instants are told exactly.
+	Jitter    maintenance.Jitter // The maintenance controller's, so that times are exact.
 }
 
-// Make plays all maintenance windows of the Shoots, on all processors. They come in the order of the input.
+// Make simulates all maintenance windows of the Shoots, on all processors. The result has the order of the input.
 func Make(in *Input, o Options) *Plan {
 	p := &Plan{At: o.At, Until: o.Until, Shoots: make([]ShootPlan, len(in.Shoots))}
 	hibernation := newTimelines(o.At, o.Until)

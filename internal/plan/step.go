@@ -10,12 +10,12 @@ import (
 	"hortus.dev/hortus/internal/maintenance"
 )
 
-// Step is one maintenance decision about one Shoot, and the versions after it.
+// Step is one maintenance decision about one Shoot, and the resulting versions.
 type Step struct {
 	Namespace         string       `json:"namespace"`
 	Name              string       `json:"name"`
-	Changed           bool         `json:"changed"` // Some version is another one.
-	Failed            bool         `json:"failed"`  // A change is due and cannot be made, or there is no CloudProfile.
+	Changed           bool         `json:"changed"` // Some version changes.
+	Failed            bool         `json:"failed"`  // A due change cannot be made, or there is no CloudProfile.
 	KubernetesVersion string       `json:"kubernetesVersion"`
 	Workers           []StepWorker `json:"workers"`
 	Reasons           []string     `json:"reasons"`
@@ -29,8 +29,8 @@ type StepWorker struct {
 	ImageVersion      string `json:"imageVersion"`
 }
 
-// WriteSteps takes the next maintenance decision of every Shoot at the given time, whatever its window, and writes
-// one line of JSON for each.
+// WriteSteps makes the next maintenance decision for every Shoot at the given time, whatever its window, and writes one
+// line of JSON for each.
 func WriteSteps(out io.Writer, in *Input, at time.Time) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)

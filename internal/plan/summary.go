@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Summary is a plan in numbers, for fleets.
+// Summary is a plan in numbers.
 type Summary struct {
 	Shoots    int            `json:"shoots"`
 	Changed   int            `json:"changed"` // Shoots with at least one change.
-	Stuck     int            `json:"stuck"`   // Shoots in a dead end at the end.
+	Stuck     int            `json:"stuck"`   // Shoots in a dead end at the end of the plan.
 	Months    []Month        `json:"months,omitempty"`
 	Busiest   []Busy         `json:"busiest,omitempty"` // Days on which most Shoots jump a minor.
-	Versions  map[string]int `json:"versions"`          // Shoots by Kubernetes minor, at the start.
+	Versions  map[string]int `json:"versions"`          // Shoots by Kubernetes minor version, at the start.
 	End       map[string]int `json:"versionsAtEnd"`     // The same at the end.
 	DeadEnds  []Blocked      `json:"deadEnds,omitempty"`
 	Rotations int            `json:"rotations"`
@@ -26,20 +26,20 @@ type Summary struct {
 // Month counts the updates of one month.
 type Month struct {
 	Month      string `json:"month"`
-	Minor      int    `json:"minor"`   // Control planes that jump a minor.
+	Minor      int    `json:"minor"`   // Control planes that jump a minor version.
 	Patch      int    `json:"patch"`   // Control planes that get another patch.
-	Images     int    `json:"images"`  // Pools that get another machine image.
-	PoolMinor  int    `json:"pools"`   // Pools that get another Kubernetes version of their own.
-	RollShoots int    `json:"rolling"` // Shoots of which some pool rolls.
+	Images     int    `json:"images"`  // Pools that get another machine image version.
+	PoolMinor  int    `json:"pools"`   // Pools with a Kubernetes version of their own that get another.
+	RollShoots int    `json:"rolling"` // Shoots with at least one pool that is rolled.
 }
 
-// Busy is a day and the Shoots that jump a minor on it.
+// Busy is a day and the number of Shoots that jump a minor version on it.
 type Busy struct {
 	Day    string `json:"day"`
 	Shoots int    `json:"shoots"`
 }
 
-// Blocked is a dead end and the Shoots in it.
+// Blocked is a dead end and the number of Shoots in it.
 type Blocked struct {
 	CloudProfile string `json:"cloudProfile"`
 	What         string `json:"what"`
@@ -52,7 +52,7 @@ type Blocked struct {
 
 const maxBusiest = 5
 
-// Summarize counts.
+// Summarize summarizes a plan.
 func Summarize(p *Plan) Summary {
 	s := Summary{Shoots: len(p.Shoots), Versions: map[string]int{}, End: map[string]int{}}
 	months, days := map[string]*Month{}, map[string]int{}
@@ -153,7 +153,7 @@ func minorOf(version string) string {
 	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
-// WriteSummary writes the summary for people.
+// WriteSummary writes the summary as text.
 func WriteSummary(out io.Writer, s Summary) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%d Shoots, %d change, %d stuck at the end.\n", s.Shoots, s.Changed, s.Stuck)

@@ -20,7 +20,7 @@ type row struct {
 	notes []string
 }
 
-// WriteTable writes the plan for people: every change and dead end by time. Wide adds rule and reason.
+// WriteTable writes the plan as text: every change and dead end, sorted by time. Wide adds rule and reason.
 func WriteTable(out io.Writer, p *Plan, wide bool) error {
 	header := []string{"WINDOW (UTC)", "SHOOT", "WHAT", "FROM", "TO", "WHY", "EFFECT"}
 	if wide {

@@ -5,7 +5,7 @@ import (
 	"hortus.dev/hortus/internal/fleet"
 )
 
-// Reads is what a plan is made from.
+// Reads says what a plan reads of a fleet.
 var Reads = fleet.Options{
 	Kinds: []fleet.Kind{fleet.CloudProfiles, fleet.NamespacedCloudProfiles, fleet.Shoots},
 	Trim:  trim,

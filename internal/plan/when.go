@@ -9,7 +9,7 @@ import (
 
 var span = regexp.MustCompile(`^(\d+)(y|mo|w|d)$`)
 
-// ParseTime reads a point in time: RFC 3339, or a date, which means midnight UTC.
+// ParseTime parses a point in time: RFC 3339, or a date, which means midnight UTC.
 func ParseTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -19,7 +19,8 @@ func ParseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-05-14 nor a time such as 2026-05-14T22:00:00Z", text)
 }
 
-// ParseUntil reads the end of a plan that begins at from: a span such as 2y, 6mo, 2w, 90d or 36h, or a point in time.
+// ParseUntil parses the end of a plan that begins at from: a duration such as 2y, 6mo, 2w, 90d or 36h, or a point in
+// time.
 func ParseUntil(text string, from time.Time) (time.Time, error) {
 	if m := span.FindStringSubmatch(text); m != nil {
 		n, err := strconv.Atoi(m[1])

@@ -38,7 +38,7 @@ type clusters struct {
 	options      options
 }
 
-// Where a controller makes sense.
+// Where a controller runs.
 const (
 	everywhere = iota
 	inShoots   // The target is a Shoot.

@@ -1,14 +1,16 @@
-// Package resourcemanager is the agent that keeps the objects of ManagedResources in a cluster, and does small jobs for
-// that cluster's control plane.
+// Package resourcemanager is the agent that keeps the objects of ManagedResources applied in a cluster, and does small
+// jobs for that cluster's control plane.
 //
-// It reads from a source cluster (the seed) and acts on a target cluster (a Shoot, or the seed itself):
+// It reads from a source cluster (the seed) and writes to a target cluster (a Shoot, or the seed itself):
 //
-//	managedresource  applies what ManagedResources want and tells how it is
+//	managedresource  applies the objects of ManagedResources and reports their state
 //	token            keeps ServiceAccount tokens of the target in Secrets of the source
-//	node             takes the not-ready taint off nodes whose critical components run; paces the node-agents
+//	node             removes the not-ready taint from nodes whose critical components run; delays the node agents
 //	csr              approves certificate requests of kubelets and node agents
-//	machineaccess    gives each machine the rights that are its own
-//	garbage          deletes immutable ConfigMaps and Secrets nothing refers to any more
+//	machineaccess    gives each machine the permissions for its own objects
+//	garbage          deletes immutable ConfigMaps and Secrets that are no longer referenced
+//	networkpolicy    keeps the NetworkPolicies of a seed
+//	webhook          serves admission webhooks for pods and workloads
 //
-// Each is a package of its own; command.go has the list.
+// Each is a package of its own; controllers.go has the list. Package health decides whether objects are healthy.
 package resourcemanager

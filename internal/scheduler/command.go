@@ -61,7 +61,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// ParseStrategy reads a flag.
+// ParseStrategy parses the value of a flag.
 func ParseStrategy(s string) (Strategy, error) {
 	switch strategy := Strategy(s); strategy {
 	case SameRegion, MinimalDistance:

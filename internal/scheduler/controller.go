@@ -31,18 +31,19 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Reconciler assigns Shoots without a seed to one.
+// Reconciler assigns each Shoot without a Seed to one.
 type Reconciler struct {
 	Garden   client.Client // Cached reads, direct writes.
 	Clock    clock.PassiveClock
 	Recorder events.EventRecorder
-	// Name of this scheduler: only Shoots that ask for it are handled.
+	// Name of this scheduler: only Shoots that specify it are handled.
 	Name     string
 	Strategy Strategy
-	// Workers is how many Shoots are looked at side by side. Decisions are taken one at a time, so that two Shoots can't
-	// both take the last place; the writes of their results overlap.
+	// Workers is the number of Shoots handled concurrently. Decisions are made one at a time, so that two Shoots cannot
+	// both take the last place; only the writes of their results overlap.
 	Workers int
-	// Retry says how long a Shoot without a fitting seed waits for its next try. Default: growing pauses.
+	// Retry says how long a Shoot without a suitable Seed waits for the next attempt. Default: exponential backoff, from
+	// 100 ms to 1 min.
 	Retry RetryLimiter
 	// Metrics count decisions; nil counts nothing.
 	Metrics *Metrics
@@ -60,7 +61,7 @@ const (
 	refusedRetry = time.Second
 )
 
-// RetryLimiter gives the pauses between tries.
+// RetryLimiter returns the pauses between attempts.
 type RetryLimiter = workqueue.TypedRateLimiter[reconcile.Request]
 
 const (
@@ -72,7 +73,7 @@ func backOff() RetryLimiter {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minPause, maxPause)
 }
 
-// SetupWithManager registers the controller and keeps the load per seed up to date.
+// SetupWithManager registers the controller and keeps the number of Shoots per Seed up to date.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	// One place in the channel is enough: what comes while it is taken is seen by the reconciles still to come.
 	freed := make(chan event.GenericEvent, 1)
@@ -305,7 +306,7 @@ const (
 	indexNamespace = "spec.namespace" // Of Projects.
 )
 
-// AddIndexes makes the cache find Shoots by seed and Projects by namespace without a scan.
+// AddIndexes adds the indexes by which the cache finds Shoots by Seed and Projects by namespace.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &corev1beta1.Project{}, indexNamespace, func(o client.Object) []string {
 		return []string{namespaceOf(o.(*corev1beta1.Project))}

@@ -8,17 +8,17 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Strategy says which of the fitting seeds are near enough.
+// Strategy says which of the suitable Seeds are near enough.
 type Strategy string
 
 const (
-	// SameRegion wants a seed of the Shoot's provider type in the Shoot's region.
+	// SameRegion selects Seeds of the Shoot's provider type in the Shoot's region.
 	SameRegion Strategy = "SameRegion"
-	// MinimalDistance takes the seeds nearest to the Shoot's region.
+	// MinimalDistance selects the Seeds nearest to the Shoot's region.
 	MinimalDistance Strategy = "MinimalDistance"
 )
 
-// Candidate is a seed and how many Shoots it has.
+// Candidate is a Seed and the number of its Shoots.
 type Candidate struct {
 	Seed   *corev1beta1.Seed
 	Shoots int
@@ -31,47 +31,47 @@ type Input struct {
 	Project string
 	// Profile is the spec of the Shoot's CloudProfile, for a NamespacedCloudProfile its merged spec.
 	Profile *corev1beta1.CloudProfileSpec
-	// Distances maps regions of seeds to their distance from the Shoot's region; nil if the operator gave none.
+	// Distances maps regions of Seeds to their distance from the Shoot's region; nil if the operator has configured none.
 	Distances map[string]int
 	// DistancesError says why the operator's distances cannot be read. Decisions by distance fail with it.
 	DistancesError error
 	Strategy       Strategy
-	// DefaultDomains are those of all seeds, whether they are candidates or not.
+	// DefaultDomains are the default domains of all Seeds, candidates or not.
 	DefaultDomains []string
-	// Candidates in the order in which ties are broken.
+	// Candidates in the order in which they are preferred if they are tied.
 	Candidates []Candidate
 }
 
-// Verdict says why a seed was taken or not.
+// Verdict says why a Seed was chosen or not.
 type Verdict struct {
 	Seed string `json:"seed"`
-	// Passed is true for all seeds from which the one with the fewest Shoots was chosen.
+	// Passed is true for all Seeds among which the one with the fewest Shoots was chosen.
 	Passed bool `json:"passed"`
-	// Filter names the first stage that the seed failed, empty if it passed all.
+	// Filter names the first stage that the Seed failed; empty if it passed all.
 	Filter string `json:"filter"`
 	Reason string `json:"reason"`
-	// Reasons lists all stages that the seed fails by itself, in their order. Set by Explain.
+	// Reasons lists all stages that the Seed fails when each is applied alone, in their order. Set by Explain.
 	Reasons []Reason `json:"reasons,omitempty"`
-	// Change is what to change in the Shoot so that the seed passes all stages that judge it by itself; empty if it does,
-	// or if no change of the Shoot is enough. Set by Explain.
+	// Change is what to change in the Shoot so that the Seed passes all stages that check it alone; empty if it does, or
+	// if no change of the Shoot is sufficient. Set by Explain.
 	Change string `json:"change,omitempty"`
 }
 
-// Reason says why a seed fails a stage.
+// Reason says why a Seed fails a stage.
 type Reason struct {
 	Filter string `json:"filter"`
 	Reason string `json:"reason"`
 }
 
-// Decision is where a Shoot goes and why.
+// Decision is the Seed for a Shoot, with the reasons.
 type Decision struct {
-	// Seed is the chosen one, empty if none fits.
+	// Seed is the chosen Seed; empty if none is suitable.
 	Seed string `json:"seed"`
-	// TiedSeeds lists all seeds that are as good as the chosen one, which is among them; empty if none fits.
+	// TiedSeeds lists all Seeds that are as suitable as the chosen one, including it; empty if none is.
 	TiedSeeds []string `json:"tiedSeeds"`
-	// Error tells a user why there is no seed.
+	// Error says why there is no Seed, for users.
 	Error string `json:"error"`
-	// Verdicts on every candidate, in their order.
+	// Verdicts on all candidates, in the same order.
 	Verdicts []Verdict `json:"verdicts"`
 }
 

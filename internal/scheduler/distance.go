@@ -2,7 +2,7 @@ package scheduler
 
 import "strings"
 
-// Weights of the distance between region names. Source: the documents on the strategy MinimalDistance.
+// Weights of the distance between region names, as documented for the strategy MinimalDistance.
 const (
 	editWeight             = 2 // Per letter that differs.
 	otherOrientation       = 2 // Both names have an orientation, and they differ.
@@ -14,8 +14,8 @@ const (
 // orientations in the order in which names are searched for them.
 var orientations = []string{"north", "south", "east", "west", "central"}
 
-// RegionDistance guesses from their names how far two regions are apart: eu-west-1 and eu-central-1 are nearer to each
-// other than to us-east-1. It is symmetric, and 0 just for equal names.
+// RegionDistance estimates the distance between two regions from their names: eu-west-1 and eu-central-1 are nearer to
+// each other than to us-east-1. It is symmetric, and 0 only for equal names.
 func RegionDistance(a, b string) int {
 	baseA, orientationA := splitOrientation(a)
 	baseB, orientationB := splitOrientation(b)

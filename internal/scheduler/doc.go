@@ -1,7 +1,7 @@
-// Package scheduler chooses the seed that runs a Shoot's control plane.
+// Package scheduler chooses the Seed that runs a Shoot's control plane.
 //
-// Decide is the whole choice as a pure function: from a Shoot, its CloudProfile, the distances between regions and the
-// seeds with their load to the chosen seed and a verdict on every seed. The controller keeps the load per seed up to
-// date from watch events, so that one decision costs nothing that grows with the number of Shoots. 'hortus schedule'
-// calls the same function for a live garden or for manifests.
+// Decide is the whole choice as a pure function: its input is a Shoot, its CloudProfile, the distances between regions,
+// and the Seeds with the number of their Shoots; its output is the chosen Seed and a verdict on every Seed. The
+// controller keeps the numbers of Shoots up to date from watch events, so that the cost of a decision does not grow
+// with the number of Shoots. 'hortus schedule' calls the same function for a live garden or for manifests.
 package scheduler

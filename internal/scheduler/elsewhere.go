@@ -12,9 +12,9 @@ import (
 	"hortus.dev/hortus/internal/fleet"
 )
 
-// Elsewhere decides which other Seed each of the Shoots that leave a Seed should move to, in their order; each one
-// counts for the next. Planned are the destinations of Shoots that have been decided on before and are not bound yet.
-// Shoots that the fleet does not have are left out.
+// Elsewhere chooses another Seed for each Shoot that is to leave a Seed, in the given order; each decision counts for
+// the next. Planned has the destinations of Shoots that were decided earlier and are not bound yet. Shoots that are not
+// in the fleet are left out.
 func Elsewhere(
 	f *fleet.Fleet, from string, strategy Strategy, leaving []types.NamespacedName,
 	planned map[types.NamespacedName]string,

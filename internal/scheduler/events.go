@@ -26,7 +26,7 @@ func decisiveChanges() builder.Predicates {
 			old, now := e.ObjectOld.(*corev1beta1.Seed), e.ObjectNew.(*corev1beta1.Seed)
 			return old.Generation != now.Generation || !equality.Semantic.DeepEqual(decisive(old), decisive(now))
 		},
-		DeleteFunc: func(e event.DeleteEvent) bool { // It may have been the only one with a default domain.
+		DeleteFunc: func(e event.DeleteEvent) bool { // It may have been the only Seed with a default domain.
 			return len(e.Object.(*corev1beta1.Seed).Spec.DNS.Defaults) > 0
 		},
 	})
@@ -40,7 +40,7 @@ func placingChanges() builder.Predicates {
 			return isProfile && !equality.Semantic.DeepEqual(old.Spec.SeedSelector,
 				e.ObjectNew.(*corev1beta1.CloudProfile).Spec.SeedSelector)
 		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false }, // A profile that is gone helps nobody.
+		DeleteFunc: func(event.DeleteEvent) bool { return false }, // A deleted profile makes no Shoot schedulable.
 	})
 }
 

@@ -172,7 +172,7 @@ func quoted(words []string) string {
 	return strings.Join(list, ", ")
 }
 
-// DefaultDomains are all domains that some seed offers to Shoots.
+// DefaultDomains returns the default domains of all Seeds.
 func DefaultDomains(seeds []corev1beta1.Seed) []string {
 	var domains []string
 	for i := range seeds {

@@ -20,8 +20,8 @@ type fix struct {
 	apply func(*corev1beta1.Shoot)
 }
 
-// SmallestChange names the fewest changes of the Shoot that let some seed take it, or "" if it fits as it is, or if no
-// seed can be made to fit by changes of the Shoot. A change is only named after a decision with it has found a seed.
+// SmallestChange returns the fewest changes of the Shoot that make it schedulable, or "" if it is schedulable, or if no
+// changes of the Shoot make it so. Changes are returned only after a decision with them has chosen a Seed.
 func SmallestChange(in Input) string {
 	type option struct {
 		seed  string
@@ -45,7 +45,8 @@ func SmallestChange(in Input) string {
 	return ""
 }
 
-// Explain adds to a decision on the input all reasons against each seed, and the change that would make it fit.
+// Explain adds to a decision on the input, for each Seed, all reasons against it and the change that would make it
+// suitable.
 func Explain(in Input, d *Decision) {
 	for i, c := range in.Candidates {
 		v := &d.Verdicts[i]

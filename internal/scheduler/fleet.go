@@ -19,7 +19,7 @@ var reads = fleet.Options{Kinds: []fleet.Kind{
 	fleet.Seeds, fleet.CloudProfiles, fleet.NamespacedCloudProfiles, fleet.Projects, fleet.Shoots, fleet.ConfigMaps,
 }}
 
-// ReadFleet reads a live garden, whose Shoots have been through admission: of projects, only the names matter.
+// ReadFleet reads a live garden. Its Shoots have passed admission, so only the names of its Projects matter.
 func ReadFleet(ctx context.Context, c client.Reader) (*fleet.Fleet, error) {
 	return fleet.FromGarden(ctx, c, "", reads)
 }
@@ -29,7 +29,7 @@ type Result struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Decision
-	// Change is the smallest change that would make the Shoot fit, if it does not.
+	// Change is the smallest change that would make the Shoot schedulable, if it is not.
 	Change string `json:"change,omitempty"`
 }
 
@@ -42,8 +42,8 @@ func takeOff(f *fleet.Fleet, selected func(*corev1beta1.Shoot) bool) {
 	}
 }
 
-// Schedule decides on the selected ones of the Shoots that a scheduler of that name acts on, in their order; each one
-// counts for the next.
+// Schedule decides on the selected Shoots among those of the scheduler with the given name, in their order; each
+// decision counts for the next.
 func Schedule(f *fleet.Fleet, scheduler string, strategy Strategy, selected func(*corev1beta1.Shoot) bool) []Result {
 	var usage Usage
 	shoots := make([]*corev1beta1.Shoot, len(f.Shoots))
@@ -97,8 +97,8 @@ func inputFor(
 	return in, nil
 }
 
-// ProjectName returns the name of the project that a namespace belongs to. Where the project is not known, it goes by
-// the namespace: garden-dev is that of project dev.
+// ProjectName returns the name of the project that a namespace belongs to. If the project is not known, the name is
+// derived from the namespace: garden-dev belongs to project dev.
 func ProjectName(projects []corev1beta1.Project, namespace string) string {
 	for i := range projects {
 		if namespaceOf(&projects[i]) == namespace {

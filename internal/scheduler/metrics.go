@@ -2,7 +2,7 @@ package scheduler
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Results of decisions, as the metric names them.
+// Results of decisions, as values of the metric's label.
 const (
 	resultAssigned = "assigned"
 	resultNoSeed   = "no_seed"

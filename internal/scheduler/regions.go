@@ -12,8 +12,9 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Distances returns the operator's distances from a region of a CloudProfile to the regions of seeds, from the first by
-// name of the ConfigMaps that are meant for the profile; nil if there is none or it says nothing about the region.
+// Distances returns the operator's distances from a region of a CloudProfile to the regions of Seeds. They are in the
+// ConfigMap for the profile, the first by name if there are several; nil if there is none, or if it has no entry for
+// the region.
 func Distances(configMaps []corev1.ConfigMap, cloudProfile, region string) (map[string]int, error) {
 	var first *corev1.ConfigMap
 	for i := range configMaps {

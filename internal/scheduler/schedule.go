@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/fleet"
 )
 
-// NewScheduleCommand returns 'hortus schedule', which shows where Shoots go and why.
+// NewScheduleCommand returns 'hortus schedule', which shows the Seed for each Shoot, and the reasons.
 func NewScheduleCommand() *cobra.Command {
 	source := fleet.Source{Options: reads} // The whole garden: Shoots of other namespaces count, too.
 	var (

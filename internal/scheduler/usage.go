@@ -9,8 +9,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Usage counts the Shoots of every seed, kept up to date by watch events so that a decision never lists Shoots.
-// The zero value is empty and ready. It is safe for concurrent use.
+// Usage counts the Shoots of every Seed. Watch events keep it up to date, so that a decision never lists Shoots. The
+// zero value is empty and ready to use. It is safe for concurrent use.
 type Usage struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -36,21 +36,21 @@ func (p seedsOf) on(seed string) seedsOf {
 // has says whether a seed is among them, or is none.
 func (p seedsOf) has(seed string) bool { return seed == "" || p.wanted == seed || p.present == seed }
 
-// Set counts the Shoot as it is now, instead of what it was counted as before, and reports whether it has left a seed.
+// Set counts the Shoot in its present state, in place of the previous one, and reports whether it has left a Seed.
 func (u *Usage) Set(s *corev1beta1.Shoot) (left bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.replace(s.UID, placesOf(s))
 }
 
-// Assume counts the Shoot on a seed before the watch has brought the assignment, so that decisions in between see it.
+// Assume counts the Shoot on a Seed before the watch reports the assignment, so that decisions in between consider it.
 func (u *Usage) Assume(s *corev1beta1.Shoot, seed string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.replace(s.UID, placesOf(s).on(seed))
 }
 
-// Revert takes an assumption back, unless the watch has brought something else since.
+// Revert undoes Assume, unless the watch has reported another state since.
 func (u *Usage) Revert(s *corev1beta1.Shoot, seed string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -59,14 +59,14 @@ func (u *Usage) Revert(s *corev1beta1.Shoot, seed string) {
 	}
 }
 
-// Remove forgets a Shoot that is gone, and reports whether it had a seed.
+// Remove stops counting a deleted Shoot, and reports whether it had a Seed.
 func (u *Usage) Remove(s *corev1beta1.Shoot) (left bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.replace(s.UID, seedsOf{})
 }
 
-// Of returns how many Shoots a seed has.
+// Of returns the number of Shoots of a Seed.
 func (u *Usage) Of(seed string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Window is the part of a certificate's life in which it is renewed, in percent. Where in the window is left to chance,
-// so that gardenlets which were installed together do not come together.
+// Window is the part of a certificate's lifetime, in percent, in which it is renewed. The time within the window is
+// random, so that gardenlets that were installed together do not renew together.
 type Window struct{ From, To int32 }
 
 // renewAt is when a certificate is renewed. chance is at least 0 and below 1.

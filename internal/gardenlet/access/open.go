@@ -21,7 +21,7 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// Access is the way to the garden. Only its Reconciler changes it.
+// Access is the connection to the garden. Only its Reconciler changes it.
 type Access struct {
 	// Config is for clients of the garden.
 	Config *rest.Config
@@ -34,9 +34,10 @@ type Access struct {
 	cert *x509.Certificate
 }
 
-// Open finds the kubeconfig and the certificate. The address of the garden is that of the file, if there is one; of
-// file and Secret, the certificate is used that was issued last. Without either, the bootstrap kubeconfig gets the
-// first certificate, which takes until the garden has answered.
+// Open finds the kubeconfig and the certificate. The garden's address is the one in the kubeconfig file, if there is a
+// file; of the certificates in the file and in the Secret, the one that was issued last is used. If there is neither
+// file nor Secret, Open requests the first certificate with the bootstrap kubeconfig and waits until the garden has
+// issued it.
 func Open(
 	ctx context.Context, c *config.GardenClientConnection, seedName string, seed client.Client, userAgent string,
 	clock clock.PassiveClock,

@@ -32,18 +32,18 @@ const (
 	answerTimeout = 15 * time.Minute
 )
 
-// Reconciler renews the certificate of one Access. Every replica has its own: one that waits has to reach the garden,
+// Reconciler renews the certificate of one Access. Every replica runs one: replicas on standby must reach the garden,
 // too.
 type Reconciler struct {
 	Access *Access
 	Garden client.Client // Direct reads and writes.
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
-	// Chance returns a number that is at least 0 and below 1.
+	// Chance returns a random number that is at least 0 and less than 1.
 	Chance   func() float64
 	SeedName string
 	Window   Window
-	// Validity is the life to ask for; nil leaves it to the signer, which also bounds it.
+	// Validity is the lifetime to request; nil leaves it to the signer, which also limits it.
 	Validity *time.Duration
 
 	pending *request
@@ -70,7 +70,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile does one step of a renewal, if it is due.
+// Reconcile makes one step of a renewal that is due.
 func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
 	if seed.Name != r.SeedName {
 		return reconcile.Result{}, nil

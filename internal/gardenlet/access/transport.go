@@ -11,8 +11,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// Transport sends each request with the certificate that is current when the request begins. Connections of an earlier
-// certificate serve their requests to the end, and get no new ones.
+// Transport sends each request with the certificate that is current when the request begins. Connections with an
+// earlier certificate serve their requests to the end, and get no new ones.
 type Transport struct {
 	base    *rest.Config // All but the client certificate.
 	current atomic.Pointer[http.RoundTripper]
@@ -29,10 +29,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return (*t.current.Load()).RoundTrip(r)
 }
 
-// CloseIdleConnections closes what no request uses.
+// CloseIdleConnections closes connections without a request.
 func (t *Transport) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(*t.current.Load()) }
 
-// Use sends further requests with another certificate.
+// Use sends new requests with another certificate.
 func (t *Transport) Use(pair pki.KeyPair) error {
 	config := rest.CopyConfig(t.base)
 	config.CertData, config.KeyData = pair.CertPEM, pair.KeyPEM
@@ -46,7 +46,7 @@ func (t *Transport) Use(pair pki.KeyPair) error {
 	return nil
 }
 
-// Config is for clients that send by the Transport.
+// Config is for clients that use the Transport.
 func (t *Transport) Config() *rest.Config {
 	return &rest.Config{
 		Host: t.base.Host, APIPath: t.base.APIPath, UserAgent: t.base.UserAgent,

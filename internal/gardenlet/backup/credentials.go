@@ -19,18 +19,18 @@ import (
 
 // Prefixes of Secrets in namespace garden; the name of the bucket or the entry follows.
 const (
-	// BucketSecretPrefix names the copy of the credentials in the seed, for the extension BackupBucket.
+	// BucketSecretPrefix names the copy of the credentials in the seed for the extension BackupBucket.
 	BucketSecretPrefix = "bucket-"
-	// EntrySecretPrefix names the copy of the credentials in the seed, for an extension BackupEntry.
+	// EntrySecretPrefix names the copy of the credentials in the seed for an extension BackupEntry.
 	EntrySecretPrefix = "entry-"
-	// GeneratedSecretPrefix names the copy in the garden of what the extension has made for access to a bucket.
+	// GeneratedSecretPrefix names the copy in the garden of the credentials that the extension has generated for a bucket.
 	GeneratedSecretPrefix = "generated-bucket-"
 )
 
 // ErrUnusable is the cause of errors that only the operator of the seed can resolve.
 var ErrUnusable = errors.New("the credentials cannot be used")
 
-// Credentials reads the data behind a reference in the garden.
+// Credentials reads the credentials that a reference in the garden points to.
 func Credentials(ctx context.Context, garden client.Reader, ref *corev1.ObjectReference) (map[string][]byte, error) {
 	switch {
 	case ref == nil:
@@ -42,8 +42,8 @@ func Credentials(ctx context.Context, garden client.Reader, ref *corev1.ObjectRe
 	return secretData(ctx, garden, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
 }
 
-// CredentialsOfBucket reads what gives access to a bucket: what its extension has made for that, or else what made
-// the bucket.
+// CredentialsOfBucket reads the credentials for access to a bucket: those that its extension has generated, or else
+// those with which the bucket was created.
 func CredentialsOfBucket(ctx context.Context, garden client.Reader,
 	bucket *corev1beta1.BackupBucket) (map[string][]byte, error) {
 	if ref := bucket.Status.GeneratedSecretRef; ref != nil {
@@ -66,7 +66,7 @@ func secretData(ctx context.Context, c client.Reader, key client.ObjectKey) (map
 	return secret.Data, nil
 }
 
-// CopySecret makes a Secret in namespace garden hold the data, and nothing else. Others keep their finalizers on it.
+// CopySecret creates or updates a Secret in namespace garden with exactly this data. Finalizers of others remain.
 func CopySecret(ctx context.Context, c client.Client, name string, data map[string][]byte,
 	owners ...metav1.OwnerReference) error {
 	key := metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: name}
@@ -82,7 +82,7 @@ func CopySecret(ctx context.Context, c client.Client, name string, data map[stri
 // fieldOwner owns the fields that are applied.
 const fieldOwner = "gardenlet-backup"
 
-// Checksum is the same for the same data.
+// Checksum is equal for equal data.
 func Checksum(data map[string][]byte) string {
 	encoded, err := json.Marshal(data) // Keys are sorted.
 	if err != nil {

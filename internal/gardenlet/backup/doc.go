@@ -1,3 +1,3 @@
-// Package backup has what the controllers of BackupBuckets and BackupEntries share: the credentials for an object
-// store, and how the status of the garden's objects is written.
+// Package backup has what the controllers of BackupBuckets and BackupEntries share: reading credentials for an object
+// store, and writing the status of the objects in the garden.
 package backup

@@ -17,35 +17,35 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 )
 
-// Report is what one pass has found out about an operation.
+// Report is the result of one pass of an operation.
 type Report struct {
 	State       corev1beta1.LastOperationState
 	Description string
-	// Codes of an error.
+	// Codes of the error.
 	Codes []corev1beta1.ErrorCode
 }
 
-// Processing, Pending, Failed and Succeeded make reports.
+// Processing, Pending, Failed and Succeeded return reports.
 func Processing(description string) Report {
 	return Report{State: corev1beta1.LastOperationStateProcessing, Description: description}
 }
 
-// Pending: nothing is being done until something else has happened.
+// Pending: nothing is done until something else has happened.
 func Pending(description string) Report {
 	return Report{State: corev1beta1.LastOperationStatePending, Description: description}
 }
 
-// Failed says what went wrong; it is tried again.
+// Failed says what has failed; it is retried.
 func Failed(description string, codes ...corev1beta1.ErrorCode) Report {
 	return Report{State: corev1beta1.LastOperationStateError, Description: description, Codes: codes}
 }
 
-// Succeeded ends an operation.
+// Succeeded completes an operation.
 func Succeeded(description string) Report {
 	return Report{State: corev1beta1.LastOperationStateSucceeded, Description: description}
 }
 
-// FromError reports an error of the pass itself. Conflicts and the like are no news to users: ok is false.
+// FromError reports an error of the pass itself. Conflicts and similar errors are not reported to users: ok is false.
 func FromError(err error) (report Report, ok bool) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return Report{}, false
@@ -56,7 +56,7 @@ func FromError(err error) (report Report, ok bool) {
 	return Failed(err.Error()), true
 }
 
-// FromExtension reports what an extension has not done yet.
+// FromExtension reports what an extension has not completed yet.
 func FromExtension(p extensionobject.Progress) Report {
 	if p.State == extensionobject.Failed {
 		return Failed(p.Reason, p.Codes...)
@@ -64,21 +64,21 @@ func FromExtension(p extensionobject.Progress) Report {
 	return Processing(p.Reason)
 }
 
-// Status are the fields of a status that a report changes.
+// Status has the fields of a status that a report changes.
 type Status struct {
 	LastOperation **corev1beta1.LastOperation
 	LastError     **corev1beta1.LastError
 }
 
-// Progress of operations, in percent, by state. How far an extension is, it does not tell in a comparable way.
+// Progress of operations, in percent, by state. Extensions do not report their progress as a number.
 const (
 	progressStarted = 10
 	progressFailed  = 50
 	progressDone    = 100
 )
 
-// Set writes a report into the status. Times change only with what they belong to. An operation that is tried again
-// keeps its error until it succeeds, so that readers do not see it flicker.
+// Set writes a report into the status. Timestamps change only together with the values they belong to. An operation
+// that is retried keeps its error until it succeeds or becomes Pending, so that the error does not come and go.
 func (s Status) Set(operation corev1beta1.LastOperationType, r Report, now time.Time) {
 	last, at := *s.LastOperation, metav1.Time{Time: now}
 	retried := last != nil && last.Type == operation && last.State == corev1beta1.LastOperationStateError
@@ -115,7 +115,7 @@ func (s Status) Set(operation corev1beta1.LastOperationType, r Report, now time.
 	}
 }
 
-// FailingSince is when the present error was first seen; zero without one.
+// FailingSince is the time at which the present error first occurred; zero without an error.
 func FailingSince(e *corev1beta1.LastError) time.Time {
 	if e == nil || e.LastUpdateTime == nil {
 		return time.Time{}
@@ -123,7 +123,8 @@ func FailingSince(e *corev1beta1.LastError) time.Time {
 	return e.LastUpdateTime.Time
 }
 
-// Operation is what reconciling an object means that is not being deleted: Create until that has succeeded once.
+// Operation is the operation of an object that is not being deleted: Create until that has succeeded once, then
+// Reconcile.
 func Operation(last *corev1beta1.LastOperation) corev1beta1.LastOperationType {
 	if last == nil || last.Type == corev1beta1.LastOperationTypeCreate &&
 		last.State != corev1beta1.LastOperationStateSucceeded {
@@ -132,8 +133,7 @@ func Operation(last *corev1beta1.LastOperation) corev1beta1.LastOperationType {
 	return corev1beta1.LastOperationTypeReconcile
 }
 
-// Event returns what users are told of a change of the last operation: that it succeeded or met an error. The reason
-// is empty if there is nothing to tell.
+// Event returns the event about a change of the last operation: success or error. The reason is empty if there is none.
 func Event(before, after *corev1beta1.LastOperation) (kind, reason, action string) {
 	if after == nil || before != nil && before.State == after.State && before.Type == after.Type {
 		return "", "", ""
@@ -153,9 +153,10 @@ func Event(before, after *corev1beta1.LastOperation) (kind, reason, action strin
 	return "", "", ""
 }
 
-// PatchStatus writes the status of obj against before, the copy taken when it was read, unless nothing changed.
-// Unlike kube.PatchStatus it fails with a conflict if anybody has written since: two seeds may act on an entry in
-// turn, and one that has handed it over must not write into it any more. An object that has gone meanwhile is fine.
+// PatchStatus writes the status of obj if it differs from before, the copy taken when obj was read. Unlike
+// kube.PatchStatus it fails with a conflict if anybody has written since: two seeds may act on an entry in turn, and a
+// seed that has handed it over must not write to it any more. If the object has been deleted meanwhile, that is no
+// error.
 func PatchStatus[T client.Object](ctx context.Context, c client.Client, obj, before T) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil

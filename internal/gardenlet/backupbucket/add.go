@@ -28,8 +28,7 @@ const (
 	maxBackoff = 5 * time.Minute
 )
 
-// AddToManager registers the controller. The manager's cache is that of the garden, and holds what belongs to the
-// seed.
+// AddToManager registers the controller. The manager's cache is for the garden, and holds the objects of the seed.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concurrency int) error {
 	object := &metav1.PartialObjectMetadata{} // Only that something changed matters here.
 	object.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(extensionsv1alpha1.BackupBucketKind))
@@ -41,7 +40,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 	})
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("backupbucket").
-		// The status is written here. A deletion changes the generation, too.
+		// The controller itself writes the status. A deletion changes the generation, too.
 		For(&corev1beta1.BackupBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1beta1.BackupEntry{}, toBucket, builder.WithPredicates(deletions)).
 		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), object, sameName)).

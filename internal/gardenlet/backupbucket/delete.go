@@ -69,7 +69,7 @@ func (r *Reconciler) deleteObject(ctx context.Context, bucket *corev1beta1.Backu
 // maxUsers bounds the entries that a message names.
 const maxUsers = 5
 
-// InUseBy names the entries that use a bucket, sorted, or returns "".
+// InUseBy returns the names of the entries that use a bucket, sorted, or "".
 func InUseBy(bucket string, entries []corev1beta1.BackupEntry) string {
 	var users []string
 	for i := range entries {

@@ -20,15 +20,15 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// Reconciler makes the buckets of one seed.
+// Reconciler creates the buckets of one seed.
 type Reconciler struct {
-	Garden client.Client // Direct reads and writes: the status is decided on, and Secrets are not cached.
+	Garden client.Client // Direct reads and writes: decisions depend on the status, and Secrets are not cached.
 	Seed   client.Client // Direct reads and writes.
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
 
 	SeedName string
-	// SyncPeriod is how often the credentials are read again.
+	// SyncPeriod is the time after which the credentials are read again.
 	SyncPeriod time.Duration
 }
 
@@ -39,7 +39,7 @@ type outcome struct {
 	retryAt time.Time
 }
 
-// Reconcile makes one pass over a bucket. It may stop after any write and start over.
+// Reconcile makes one pass over a bucket. It may stop after any write and be repeated.
 func (r *Reconciler) Reconcile(ctx context.Context, bucket *corev1beta1.BackupBucket) (reconcile.Result, error) {
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(bucket), bucket); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)

@@ -31,8 +31,7 @@ const (
 	indexBucket = "spec.bucketName"
 )
 
-// AddToManager registers the controller. The manager's cache is that of the garden, and holds what belongs to the
-// seed.
+// AddToManager registers the controller. The manager's cache is for the garden, and holds the objects of the seed.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concurrency int) error {
 	for name, value := range map[string]func(*corev1beta1.BackupEntry) string{
 		indexName:   func(e *corev1beta1.BackupEntry) string { return e.Name },

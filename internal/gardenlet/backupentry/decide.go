@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/backup"
 )
 
-// AnnotationShootPurpose on a BackupEntry is spec.purpose of its Shoot, which may be gone before the entry.
+// AnnotationShootPurpose on a BackupEntry is spec.purpose of its Shoot, which may be deleted before the entry.
 const AnnotationShootPurpose = "shoot.gardener.cloud/purpose"
 
 // task is what a gardenlet has to do for an entry.
@@ -34,7 +34,7 @@ type decision struct {
 	until time.Time
 }
 
-// Grace is how long backups are kept after the deletion of their Shoot.
+// Grace says how long backups are kept after the deletion of their Shoot.
 type Grace struct {
 	Period time.Duration
 	// Purposes of the Shoots whose backups are kept; empty means all.

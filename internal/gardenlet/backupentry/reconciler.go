@@ -25,9 +25,9 @@ import (
 // of other seeds.
 const unwatchedPeriod = time.Minute
 
-// Reconciler keeps the entries of one seed.
+// Reconciler manages the entries of one seed.
 type Reconciler struct {
-	Garden client.Client // Direct reads and writes: the status is decided on, and Secrets are not cached.
+	Garden client.Client // Direct reads and writes: decisions depend on the status, and Secrets are not cached.
 	Seed   client.Client // Direct reads and writes.
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
@@ -43,7 +43,7 @@ type outcome struct {
 	retryAt time.Time
 }
 
-// Reconcile makes one pass over an entry. It may stop after any write and start over.
+// Reconcile makes one pass over an entry. It may stop after any write and be repeated.
 func (r *Reconciler) Reconcile(ctx context.Context, entry *corev1beta1.BackupEntry) (reconcile.Result, error) {
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(entry), entry); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)

@@ -1,3 +1,3 @@
 // Package config has the configuration file of a gardenlet, group gardenlet.config.gardener.cloud, its defaults and its
-// checks.
+// validation.
 package config

@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/internal/ownership"
 )
 
-// Load reads, completes and checks the file.
+// Load reads, defaults and validates the file.
 func Load(path string) (*GardenletConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func Load(path string) (*GardenletConfiguration, error) {
 	return c, nil
 }
 
-// Parse decodes, completes and checks the content of the file. Unknown fields are an error, since a misspelt one would
-// be ignored silently otherwise.
+// Parse decodes, defaults and validates the content of the file. Unknown fields are an error, since a misspelt field
+// would otherwise be ignored silently.
 func Parse(data []byte) (*GardenletConfiguration, error) {
 	c := &GardenletConfiguration{}
 	if err := yaml.UnmarshalStrict(data, c); err != nil {
@@ -41,7 +41,7 @@ func Parse(data []byte) (*GardenletConfiguration, error) {
 	return c, Validate(c)
 }
 
-// SetDefaults fills what is not set.
+// SetDefaults sets the fields that are not set.
 func SetDefaults(c *GardenletConfiguration) {
 	setClientConnection(&c.GardenClientConnection.ClientConnection)
 	validity := orNew(c.GardenClientConnection.KubeconfigValidity)
@@ -116,7 +116,7 @@ func SetDefaults(c *GardenletConfiguration) {
 	}
 }
 
-// Validate returns every problem of a completed configuration.
+// Validate returns all problems of a configuration with defaults.
 func Validate(c *GardenletConfiguration) error {
 	var errs []error
 	if c.APIVersion != GroupVersion || c.Kind != Kind {

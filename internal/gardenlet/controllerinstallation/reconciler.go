@@ -38,11 +38,11 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	// SeedName is the own seed; GardenIdentity names the garden to extensions.
 	SeedName, GardenIdentity string
-	// FeatureGates of the gardenlet are made known to extensions.
+	// FeatureGates of the gardenlet are passed to extensions.
 	FeatureGates map[string]bool
 }
 
-// AddToManager registers the controller. The manager's cache is that of the garden.
+// AddToManager registers the controller. The manager's cache is for the garden.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concurrency int) error {
 	own := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		ref := o.(*corev1beta1.ControllerInstallation).Spec.SeedRef
@@ -82,7 +82,7 @@ func (r *Reconciler) ofSeed(ctx context.Context, _ client.Object) []reconcile.Re
 	return requests
 }
 
-// Reconcile drives one installation. It may stop after any write and start over.
+// Reconcile reconciles one installation. It may stop after any write and be repeated.
 func (r *Reconciler) Reconcile(
 	ctx context.Context, installation *corev1beta1.ControllerInstallation,
 ) (res reconcile.Result, err error) {

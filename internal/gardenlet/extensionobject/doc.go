@@ -1,7 +1,8 @@
-// Package extensionobject asks extensions for operations on their objects and tells how far they are, by the rules of
-// the extension contract. It is for objects of the seed as a whole: buckets and entries of backups.
+// Package extensionobject requests operations on extension objects and reports their progress, by the rules of the
+// extension contract. Ensure, Migrate and Delete are for objects of the seed itself: BackupBuckets, BackupEntries, and
+// Extensions of class seed. Kinds lists the kinds of extension objects in control plane namespaces.
 //
-// Every function makes one step and never waits; the caller watches the object and calls again. Nothing is kept
-// between the calls but what is on the object: the time of the request, and a checksum of what the extension reads
-// besides the spec.
+// Every function makes one step and never waits; the caller watches the object and calls again. All state between the
+// calls is on the object: the time of the request, a checksum of the spec as it was written, and a checksum of what the
+// extension reads besides the spec.
 package extensionobject

@@ -12,15 +12,15 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// Kind is a kind of extension objects in the namespaces of control planes.
+// Kind is a kind of extension object in control plane namespaces.
 type Kind struct {
 	Name    string
 	New     func() extensionsv1alpha1.Object
 	NewList func() client.ObjectList
 }
 
-// Kinds are all of them. What the gardenlet watches, checks, migrates, saves and deletes of extensions follows from
-// this table. The order is that of a deletion without waiting: what is built on others comes first.
+// Kinds lists all such kinds. Which extension objects the gardenlet watches, checks, migrates, saves and deletes
+// follows from this table. The order is that of a deletion without waiting: dependents come first.
 var Kinds = []Kind{
 	kind[extensionsv1alpha1.Worker, extensionsv1alpha1.WorkerList](),
 	kind[extensionsv1alpha1.OperatingSystemConfig, extensionsv1alpha1.OperatingSystemConfigList](),

@@ -11,21 +11,21 @@ import (
 // State of a request.
 type State string
 
-// States of a request. Failed ones are requested again by the next Ensure, Migrate or Delete after RetryAt.
+// States of a request. A failed request is repeated by the next Ensure, Migrate or Delete after RetryAt.
 const (
 	Waiting State = "Waiting"
 	Failed  State = "Failed"
 	Done    State = "Done"
 )
 
-// Progress is how far an extension is with what was requested of it.
+// Progress is the progress of a request.
 type Progress struct {
 	State State
-	// Reason to wait, or what failed. Empty when done.
+	// Reason for waiting, or for the failure. Empty when done.
 	Reason string
-	// Codes of a failure.
+	// Codes of the failure.
 	Codes []corev1beta1.ErrorCode
-	// RetryAt is when a failed request is made again.
+	// RetryAt is the time from which a failed request is repeated.
 	RetryAt time.Time
 }
 

@@ -18,25 +18,25 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// AnnotationChecksum is over what the extension reads besides the spec, such as credentials. Since it is written
-// together with the request, a stop between the change of a Secret and the request loses nothing.
+// AnnotationChecksum is a checksum of what the extension reads besides the spec, such as credentials. It is written
+// together with the request, so that a process that stops between the change of a Secret and the request loses nothing.
 const AnnotationChecksum = "hortus.dev/input-checksum"
 
-// AnnotationSpecChecksum is over the spec that the gardenlet has written. The object's own spec may differ from it:
-// webhooks of extensions may change it.
+// AnnotationSpecChecksum is a checksum of the spec as the gardenlet has written it. The object's spec may differ from
+// it, since webhooks of extensions may change it.
 const AnnotationSpecChecksum = "hortus.dev/spec-checksum"
 
-// Wanted is what the gardenlet wants of an extension object.
+// Wanted is the desired state of an extension object.
 type Wanted struct {
-	// Object has the metadata and the spec. Ensure puts the server's object into it.
+	// Object has the metadata and the spec. Ensure replaces it with the object as returned by the server.
 	Object extensionsv1alpha1.Object
-	// Restore asks to take over what another seed has made, instead of an ordinary reconciliation.
+	// Restore requests the operation restore, which adopts resources made by another seed, instead of reconcile.
 	Restore bool
 	// Checksum of what the extension reads besides the spec.
 	Checksum string
-	// Force requests the operation although nothing has changed.
+	// Force requests the operation even if nothing has changed.
 	Force bool
-	// FailingSince is when the present error was first seen; zero without one.
+	// FailingSince is the time at which the present error first occurred; zero without an error.
 	FailingSince time.Time
 }
 
@@ -47,8 +47,8 @@ func (w *Wanted) operation() string {
 	return extensionsv1alpha1.OperationReconcile
 }
 
-// Ensure creates the object or updates its spec, requests the operation if that is due, and tells how far it is. A
-// conflict with another writer is returned as it is.
+// Ensure creates the object or updates its spec, requests the operation if that is due, and returns its progress. A
+// conflict with another writer is returned unchanged.
 func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Progress, error) {
 	kind := KindOf(w.Object)
 	current := w.Object.DeepCopyObject().(extensionsv1alpha1.Object)
@@ -107,7 +107,7 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	return failed != nil && !now.Before(retryAt(at, w.FailingSince))
 }
 
-// Migrate asks the extension to release the object, deletes it then, and tells how far that is: done when it is
+// Migrate requests the operation migrate, then deletes the object, and returns the progress: done when the object is
 // gone.
 func Migrate(
 	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, failingSince, now time.Time,
@@ -140,7 +140,7 @@ func Migrate(
 	return waiting("%s %s is being migrated", kind, o.GetName()), nil
 }
 
-// Delete confirms and requests the deletion, and tells how far it is: done when the object is gone.
+// Delete confirms and requests the deletion, and returns its progress: done when the object is gone.
 func Delete(
 	ctx context.Context, c client.Client, o extensionsv1alpha1.Object, failingSince, now time.Time,
 ) (Progress, error) {
@@ -211,17 +211,17 @@ func annotate(o extensionsv1alpha1.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// SpecOf is the field Spec behind the pointer o.
+// SpecOf returns the field Spec of the struct that o points to.
 func SpecOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
 
-// SetSpec copies the spec of from, which has the same type and may be o itself, and notes that it has been written.
+// SetSpec copies the spec of from, which has the same type and may be o itself, and records its checksum.
 func SetSpec(o, from extensionsv1alpha1.Object) {
 	reflect.ValueOf(o).Elem().FieldByName("Spec").Set(reflect.ValueOf(from).Elem().FieldByName("Spec"))
 	annotate(o, AnnotationSpecChecksum, checksum(SpecOf(from)))
 }
 
-// SpecDiffers reports whether another spec is wanted than was written last. The object's own spec counts only if nobody
-// has noted what was written.
+// SpecDiffers reports whether the wanted spec differs from the one last written. The object's own spec is compared only
+// if no checksum of the written spec is recorded.
 func SpecDiffers(current, wanted extensionsv1alpha1.Object) bool {
 	if written, noted := current.GetAnnotations()[AnnotationSpecChecksum]; noted {
 		return written != checksum(SpecOf(wanted))
@@ -239,7 +239,7 @@ func checksum(v any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SameJSON compares what two values look like on the wire, where raw JSON of other formatting is the same.
+// SameJSON compares two values by their JSON; formatting of raw JSON does not matter.
 func SameJSON(a, b any) bool { return reflect.DeepEqual(normalize(a), normalize(b)) }
 
 func normalize(v any) any {
@@ -254,7 +254,7 @@ func normalize(v any) any {
 	return out
 }
 
-// AddLabels adds labels to those of the object.
+// AddLabels adds labels to the object.
 func AddLabels(o extensionsv1alpha1.Object, labels map[string]string) {
 	if len(labels) == 0 {
 		return

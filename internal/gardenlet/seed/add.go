@@ -36,10 +36,10 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error 
 	deployments.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("seed").
-		// The status is written here; what others write there changes nothing.
+		// The controller itself writes the status; changes of the status by others do not matter.
 		For(&corev1beta1.Seed{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1beta1.ControllerInstallation{}, all).
-		// A bucket that is gone is made again, or lets the Seed go.
+		// A deleted bucket is created again, or no longer blocks the deletion of the Seed.
 		Watches(&corev1beta1.BackupBucket{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), deployments, own)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))

@@ -17,8 +17,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// Lease shows the garden that the gardenlet lives and reaches its seed. It stops showing it when the seed's API server
-// does not answer, since then nothing can be done for Shoots.
+// Lease shows the garden that the gardenlet is alive and reaches its seed. It is not renewed while the seed's API
+// server does not answer, since nothing can be done for Shoots then.
 type Lease struct {
 	Garden   client.Client
 	SeedREST rest.Interface // Of the seed.
@@ -29,7 +29,7 @@ type Lease struct {
 	Period time.Duration
 }
 
-// Start renews until ctx ends. It implements the manager's Runnable.
+// Start renews the Lease until ctx ends. It implements the manager's Runnable.
 func (l *Lease) Start(ctx context.Context) error {
 	ticker := l.Clock.NewTicker(l.Period)
 	defer ticker.Stop()
@@ -45,7 +45,7 @@ func (l *Lease) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection: only the one that works may claim to.
+// NeedLeaderElection: only the replica that does the work may claim to be alive.
 func (l *Lease) NeedLeaderElection() bool { return true }
 
 func (l *Lease) renew(ctx context.Context) error {

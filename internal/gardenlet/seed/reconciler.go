@@ -29,7 +29,7 @@ const fieldOwner = "gardenlet-seed"
 // unreadyPeriod is how soon a Seed is looked at again that is not ready yet: new Shoots wait for it.
 const unreadyPeriod = 2 * time.Second
 
-// Reconciler keeps one Seed.
+// Reconciler maintains one Seed.
 type Reconciler struct {
 	Garden    client.Client // Direct reads and writes.
 	Cache     client.Reader // Has the Shoots of the seed.
@@ -39,7 +39,7 @@ type Reconciler struct {
 
 	Config   *config.GardenletConfiguration
 	Gardener corev1beta1.Gardener
-	// Image has every part of Hortus.
+	// Image contains all components of Hortus.
 	Image string
 }
 
@@ -51,7 +51,7 @@ type scope struct {
 	bucketErr error
 }
 
-// Reconcile prepares the cluster and reports on it. It may stop after any write and start over.
+// Reconcile prepares the cluster and reports its state. It may stop after any write and be repeated.
 func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res reconcile.Result, err error) {
 	if seed.Name != r.Config.SeedConfig.Name {
 		return reconcile.Result{}, nil

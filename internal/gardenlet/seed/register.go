@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// Register creates the Seed, or brings its spec and labels in line with the configuration, which is their only source.
+// Register creates the Seed, or updates its spec and labels from the configuration, which is their only source.
 func Register(ctx context.Context, garden client.Client, c *config.SeedConfig) error {
 	seed := &corev1beta1.Seed{ObjectMeta: *c.ObjectMeta.DeepCopy(), Spec: *c.Spec.DeepCopy()}
 	current := &corev1beta1.Seed{ObjectMeta: c.ObjectMeta}

@@ -22,7 +22,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 )
 
-// Reconciler keeps the Extensions of its seed.
+// Reconciler maintains the Extensions of its seed.
 type Reconciler struct {
 	Garden   client.Client // Direct reads.
 	Seed     client.Client // Direct reads and writes.
@@ -30,7 +30,7 @@ type Reconciler struct {
 	SeedName string
 }
 
-// AddToManager registers the controller. The manager's cache is that of the garden.
+// AddToManager registers the controller. The manager's cache is for the garden.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error {
 	own := []reconcile.Request{{NamespacedName: client.ObjectKey{Name: r.SeedName}}}
 	object := &metav1.PartialObjectMetadata{} // Only that something changed matters here.
@@ -52,7 +52,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error 
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// Reconcile makes and deletes Extensions, and asks for what failed again.
+// Reconcile creates and deletes Extensions, and repeats failed requests.
 func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
 	if seed.Name != r.SeedName {
 		return reconcile.Result{}, nil

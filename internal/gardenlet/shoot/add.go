@@ -38,8 +38,8 @@ const (
 	indexTechnicalID = "status.technicalID"
 )
 
-// AddToManager registers the controller. The manager's cache is that of the garden; what the passes wait for is watched
-// in the seed.
+// AddToManager registers the controller. The manager's cache is for the garden; what the passes wait for is watched in
+// the seed.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concurrency int) error {
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.Shoot{}, indexTechnicalID,
 		func(o client.Object) []string {

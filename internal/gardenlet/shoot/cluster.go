@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// Annotations of the Cluster object that the gardenlet keeps for itself.
+// Annotations of the Cluster object for the gardenlet's own use.
 const (
 	// annotationStarted is when the present operation began, RFC 3339 with fractions.
 	annotationStarted = "hortus.dev/operation-started"
@@ -35,7 +35,7 @@ const fieldOwnerCluster = "gardenlet-cluster"
 // beginning is how the present operation began.
 type beginning struct {
 	At time.Time // Zero if not known.
-	// Tasks are those that the Shoot had then. The operation carries them out; one that is added later waits for the next.
+	// Tasks of the Shoot at that time. The operation carries them out; tasks added later wait for the next operation.
 	Tasks []string
 }
 

@@ -32,10 +32,10 @@ const (
 // nodeLimits bound the search for a ready node, of which there are usually only such.
 var nodeLimits = pages.Limits{Bytes: 64 << 20, Objects: 10_000}
 
-// Connector makes clients of Shoots' APIs and keeps them, with their connections.
+// Connector makes clients for Shoots' APIs and keeps them, with their connections.
 type Connector struct {
 	Scheme *runtime.Scheme
-	// Now is when the certificates of etcd have to be valid; nil is the present.
+	// Now is the time at which certificates of etcd must be valid; nil means the present time.
 	Now func() time.Time
 
 	mu    sync.Mutex
@@ -65,7 +65,7 @@ func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// WrappedRoundTripper is for client-go, which looks through wrappers for what closes connections.
+// WrappedRoundTripper is for client-go, which looks for methods such as CloseIdleConnections in wrapped transports.
 func (n noting) WrappedRoundTripper() http.RoundTripper { return n.next }
 
 // Connect returns a client for the kubeconfig.
@@ -121,7 +121,7 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// Healthy asks the API server for its readiness.
+// Healthy queries the readiness of the API server.
 func (c *Connector) Healthy(ctx context.Context, kubeconfig []byte) error {
 	conn, err := c.connect(kubeconfig)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *Connector) Healthy(ctx context.Context, kubeconfig []byte) error {
 	return conn.clientset.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// Status asks the API server for its health and returns the HTTP status of the answer.
+// Status queries the health of the API server and returns the HTTP status of the answer.
 func (c *Connector) Status(ctx context.Context, kubeconfig []byte) (int, error) {
 	conn, err := c.connect(kubeconfig)
 	if err != nil {
@@ -144,8 +144,8 @@ func (c *Connector) Status(ctx context.Context, kubeconfig []byte) (int, error) 
 	return 0, result.Error()
 }
 
-// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of
-// that in the kubeconfig; zero if not known. It sends no request.
+// CertificatesUntil returns the expiration of the API server's certificate, as of its last answer, and of the
+// certificate in the kubeconfig; zero if not known. It sends no request.
 func (c *Connector) CertificatesUntil(kubeconfig []byte) (server, client time.Time) {
 	conn, err := c.connect(kubeconfig)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *Connector) CertificatesUntil(kubeconfig []byte) (server, client time.Ti
 	return server, conn.clientUntil
 }
 
-// TunnelWorks asks the kubelet of a ready node for its health, by way of the API server and the tunnel.
+// TunnelWorks queries the health of the kubelet of a ready node, through the API server and so through the tunnel.
 func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 	conn, err := c.connect(kubeconfig)
 	if err != nil {

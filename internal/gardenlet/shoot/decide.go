@@ -14,48 +14,48 @@ import (
 type Action string
 
 const (
-	Drop     Action = "Drop"     // Not ours, or nothing to do.
-	Hold     Action = "Hold"     // Only a user can say what is to be done, see the reason.
-	Refresh  Action = "Refresh"  // Only keep the Cluster object up to date.
-	Run      Action = "Run"      // One pass of the flow.
-	Finalize Action = "Finalize" // Everything is gone: let the Shoot go.
+	Drop     Action = "Drop"     // Another seed is responsible, or there is nothing to do.
+	Hold     Action = "Hold"     // Wait for a decision by a user, see the reason.
+	Refresh  Action = "Refresh"  // Only update the Cluster object.
+	Run      Action = "Run"      // Make one pass through the flow.
+	Finalize Action = "Finalize" // Everything is deleted: remove the Shoot's finalizer.
 )
 
 // Decision is an action with its reason.
 type Decision struct {
 	Action Action
-	// Operation that is run, and whether it begins now.
+	// Operation to run, and whether it begins now.
 	Operation corev1beta1.LastOperationType
 	Begin     bool
-	// RequeueAfter is when the Shoot is looked at again, for its next periodic reconciliation among others.
+	// RequeueAfter is the time after which the Shoot is checked again, for example for its next periodic reconciliation.
 	RequeueAfter time.Duration
 	Reason       string
-	// Task names what is held, for lastErrors.
+	// Task names the reason for holding the Shoot, for lastErrors.
 	Task string
 }
 
-// DecideInput is what a decision depends on besides the Shoot.
+// DecideInput is the input of a decision besides the Shoot.
 type DecideInput struct {
 	SeedName string
 	Now      time.Time
-	// Version of this gardenlet: a new one tries again what an older one gave up.
+	// Version of this gardenlet: a new version retries operations that failed with an older one.
 	Version string
-	// EmergencyStop: nothing is to be done for Shoots of the seed.
+	// EmergencyStop: nothing is done for Shoots of the seed.
 	EmergencyStop bool
 	Options       maintenance.ReconcileOptions
 	// Jitter spreads the reconciliations of Shoots that are confined to their maintenance window.
 	Jitter maintenance.Jitter
 	// Healed: the extension objects that had the errors of a Failed operation have succeeded since.
 	Healed bool
-	// Seen is what the seed remembers of the Shoot; nil if that is not known.
+	// Seen is what the seed has recorded about the Shoot; nil if that is not known.
 	Seen *Remembered
-	// TakenOver: this seed has taken the control plane from one that is gone. It is looked up only for Shoots that are
+	// TakenOver: this seed has taken the control plane over from a lost seed. It is looked up only for Shoots that are
 	// deleted before they have been created.
 	TakenOver bool
 }
 
-// Decide says what is to be done with a Shoot. The checks are in order; the first that applies decides. Whether a Shoot
-// is reconciled is decided by the package maintenance, which also tells plans; nothing here overrides its answer.
+// Decide decides what to do with a Shoot. The checks are in order; the first that applies decides. Whether a Shoot is
+// reconciled is decided by the package maintenance, on which plans are based, too; nothing here overrides it.
 func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	operation, last := operationType(shoot, in.TakenOver), shoot.Status.LastOperation
 	request := maintenance.ReconcileRequest{

@@ -34,24 +34,24 @@ import (
 // leftoverPeriod is how soon the owner is looked up again, which cannot be watched.
 const leftoverPeriod = 5 * time.Second
 
-// Leftovers removes what is left on this seed of control planes that other seeds run: after a move, after one that was
-// called off, and after this seed had been given up as dead. It acts only on what the Lease of the control plane says,
-// or, if the Shoot has been deleted since and the Lease with it, on the word of the seed that has taken over: a Shoot
-// that is not to be found is no reason to remove anything.
+// Leftovers removes the leftovers on this seed of control planes that other seeds run: after a move, after a move that
+// was aborted, and after this seed had been given up as dead. It acts only on what the Lease of the control plane says
+// or, if the Shoot and its Lease have been deleted since, on what the seed that took it over has recorded. A Shoot that
+// cannot be found is no reason to remove anything.
 type Leftovers struct {
-	// Garden reads and writes directly, Shoots are those of this seed in the cache.
+	// Garden reads and writes without a cache; Shoots reads those of this seed from the cache.
 	Garden   client.Client
 	Shoots   client.Reader
 	Seed     client.Client
 	Clock    clock.PassiveClock
 	SeedName string
-	Metrics  *Metrics // Those of the Reconciler; nil counts nothing.
+	Metrics  *Metrics // The metrics of the Reconciler; nil counts nothing.
 
 	seen    kube.Versions
 	applied kube.ApplyCache
 }
 
-// Reconcile looks at one control plane, by the name of its namespace.
+// Reconcile handles one control plane, by the name of its namespace.
 func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	c := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: r.Name}}
 	if found, err := kube.Exists(ctx, l.Seed, c); err != nil || !found {
@@ -127,7 +127,7 @@ func (l *Leftovers) here(ctx context.Context, shoot *corev1beta1.Shoot) (bool, e
 		(responsibleSeed(current) == l.SeedName || ptr.Deref(current.Spec.SeedName, "") == l.SeedName), nil
 }
 
-// AddToManager registers the controller. It looks at every control plane once after a start, and when its Shoot leaves
+// AddToManager registers the controller. It handles every control plane once after a start, and when its Shoot leaves
 // the seed.
 func (l *Leftovers) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error {
 	clusters := &metav1.PartialObjectMetadata{}

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// Metrics count operations and what their flows do. Nil counts nothing.
+// Metrics count operations and the passes of their flows. Nil counts nothing.
 type Metrics struct {
 	flows   *flow.Metrics
 	started *prometheus.CounterVec
@@ -21,7 +21,7 @@ type Metrics struct {
 	ended   *prometheus.HistogramVec
 }
 
-// NewMetrics registers metrics. Timers are those of operations that are under way: see [Reconciler.Timers].
+// NewMetrics registers metrics. Timers returns those of operations in progress: see [Reconciler.Timers].
 func NewMetrics(registry prometheus.Registerer, timers func() []*flow.Timers) *Metrics {
 	m := &Metrics{
 		flows: flow.NewMetrics(timers),
@@ -67,7 +67,7 @@ func (m *Metrics) ofFlows() *flow.Metrics {
 	return m.flows
 }
 
-// Flows, as metrics name them. Those of operations have their names, see flowName.
+// Flows, as named in metrics. Flows of operations have the names of these, see flowName.
 const (
 	flowForceDelete    = "force-delete"
 	flowPrepare        = "prepare"         // A seed prepares for a control plane that another one still runs.
@@ -83,7 +83,7 @@ func flowName(operation corev1beta1.LastOperationType, shoot *corev1beta1.Shoot)
 	return strings.ToLower(string(operation))
 }
 
-// Timers lists those of all operations that are under way.
+// Timers returns the timers of all operations in progress.
 func (r *Reconciler) Timers() []*flow.Timers {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,12 +94,11 @@ func (r *Reconciler) Timers() []*flow.Timers {
 	return timers
 }
 
-// Fleet tells how many Shoots there are in which state. It reads the cache when it is scraped and costs nothing in
-// between.
+// Fleet counts Shoots by state. It reads the cache when it is scraped and costs nothing in between.
 type Fleet struct {
 	Shoots   client.Reader // Cached.
 	SeedName string
-	// Elected is closed when this process is the one that works. Others say nothing, so that sums are right.
+	// Elected is closed when this process has become the leader. Others report nothing, so that sums are correct.
 	Elected <-chan struct{}
 }
 

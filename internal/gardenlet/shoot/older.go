@@ -22,19 +22,20 @@ import (
 // A garden that has been restored from a backup may be older than what its seeds have done since. The Cluster object in
 // the seed has the Shoot as it was rolled out last, so the two can be compared.
 
-// Remembered is what the seed knows of a Shoot.
+// Remembered is what the seed has recorded about a Shoot.
 type Remembered struct {
-	// Cluster: there is a Cluster object. Namespace: there is a control plane namespace; it only counts without a Cluster.
+	// Cluster: there is a Cluster object. Namespace: there is a control plane namespace; it matters only without a
+	// Cluster.
 	Cluster, Namespace bool
 	// UID, Generation and Spec are those of the Shoot in the Cluster object.
 	UID        types.UID
 	Generation int64
 	Spec       corev1beta1.ShootSpec
-	// Started is when the last operation began.
+	// Started is the time at which the last operation began.
 	Started time.Time
 }
 
-// Tasks in lastErrors of a Shoot that is held.
+// Tasks in lastErrors of a Shoot that is on hold.
 const (
 	taskOlderSpec        = "compare-with-seed"
 	taskLostControlPlane = "find-control-plane"

@@ -41,10 +41,10 @@ const (
 	seedPeriod = 15 * time.Second
 )
 
-// Reconciler drives the Shoots of one seed to their specification.
+// Reconciler reconciles the Shoots of one seed.
 type Reconciler struct {
 	Garden client.Client // Direct reads and writes.
-	// Cache has what seldom changes in the garden: the Seed, and what is registered and installed for it.
+	// Cache has objects of the garden that seldom change: the Seed, and the registrations and installations for it.
 	Cache  client.Reader
 	Seed   client.Client // Direct reads and writes.
 	Clock  clock.PassiveClock
@@ -53,21 +53,21 @@ type Reconciler struct {
 		steps.Connector
 		steps.EtcdConnector
 	}
-	// States keeps in the garden what another seed needs to take a control plane over.
+	// States saves in the garden what another seed needs to take a control plane over.
 	States *shootstate.States
 
 	SeedName       string
 	GardenIdentity string
 	Identity       Identity
 	Images         steps.Images
-	// Options say when Shoots are reconciled, Jitter spreads those that wait for their window.
+	// Options say when Shoots are reconciled; Jitter spreads Shoots that wait for their maintenance time window.
 	Options       maintenance.ReconcileOptions
 	Jitter        maintenance.Jitter
 	RetryDuration time.Duration
 	DNSTTL        int64
-	// FenceTime is how long etcds run without being confirmed.
+	// FenceTime is how long etcds keep running without confirmation.
 	FenceTime time.Duration
-	// NewWorkerPoolHash is the feature gate: which hash pools get that are new or rolled anyway.
+	// NewWorkerPoolHash is the feature gate: which hash is used for pools that are new or rolled anyway.
 	NewWorkerPoolHash bool
 	// Metrics count operations; nil counts nothing.
 	Metrics *Metrics
@@ -96,7 +96,7 @@ type scope struct {
 	state *shootstate.Saved
 }
 
-// Reconcile makes one pass over the Shoot. It may stop after any write and start over.
+// Reconcile makes one pass over the Shoot. It may stop after any write and be repeated.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	// Status is decided on, so the newest one counts, not the cache's.
 	ours := responsibleSeed(shoot) == r.SeedName || comesHere(shoot, r.SeedName) || takenOverHere(shoot, r.SeedName)
@@ -460,7 +460,7 @@ func (r *Reconciler) stepScope(
 	}, nil
 }
 
-// GardenIdentity reads what is unique among all gardens; an old garden without one goes by its usual name.
+// GardenIdentity reads the identity of the garden, which is unique among all gardens; "garden" if it has none.
 func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-identity", Namespace: metav1.NamespaceSystem}}
 	if _, err := kube.Exists(ctx, garden, m); err != nil {

@@ -19,8 +19,8 @@ import (
 // KiB.
 const storedPage = 100
 
-// Stored visits what an etcd holds under a prefix, in the order of the keys, until visit returns false. The connection
-// lasts for the call: reading etcd is rare.
+// Stored calls visit for each key that an etcd stores under a prefix, in the order of the keys, until visit returns
+// false. It opens a connection per call: reading etcd is rare.
 func (c *Connector) Stored(
 	ctx context.Context, access steps.EtcdAccess, prefix string, visit func(key string, value []byte) bool,
 ) error {
@@ -59,8 +59,8 @@ const backupStatusTimeout = 5 * time.Second
 // saveTimeout bounds the wait for a delta, which has 10 MiB at most.
 const saveTimeout = 20 * time.Second
 
-// SaveBackup waits until everything that etcd holds is in the backups, and returns the last revision in them. The
-// endpoint is that of the backups' service.
+// SaveBackup waits until everything that etcd stores is in the backups, and returns the last revision in them. The
+// endpoint is that of the backup service.
 func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
@@ -74,8 +74,8 @@ func (c *Connector) SaveBackup(ctx context.Context, access steps.EtcdAccess) (in
 	return saved.Revision, err
 }
 
-// TakeBackup takes a full snapshot and waits until it is stored. The endpoint is that of the backups' service; ctx
-// bounds the wait.
+// TakeBackup takes a full snapshot and waits until it is stored. The endpoint is that of the backup service; ctx limits
+// the wait.
 func (c *Connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error) {
 	config, err := c.etcdTLS(access)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Connector) askEtcd(
 	return call(ctx, client)
 }
 
-// BackupStatus asks the process that takes the backups of an etcd for its status.
+// BackupStatus queries the status of the process that takes the backups of an etcd.
 func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (status etcdbackup.Status, err error) {
 	err = c.askEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error {
 		status, err = client.Status(ctx)
@@ -110,7 +110,7 @@ func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (
 	return status, err
 }
 
-// ConfirmOwner tells the process that runs an etcd which epoch the garden has for the control plane.
+// ConfirmOwner sends the process that runs an etcd the epoch that the garden has for the control plane.
 func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
 	return c.askEtcd(ctx, access, func(ctx context.Context,
 		client *etcdbackup.Client) error {
@@ -118,12 +118,12 @@ func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, e
 	})
 }
 
-// EtcdStatus asks the process that runs an etcd for its status.
+// EtcdStatus queries the status of the process that runs an etcd.
 func (c *Connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	return c.BackupStatus(ctx, access)
 }
 
-// ActivateEtcd lets an etcd that stands by start.
+// ActivateEtcd makes an etcd on standby start.
 func (c *Connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
 	return c.askEtcd(ctx, access, func(ctx context.Context,
 		client *etcdbackup.Client) error {
@@ -131,7 +131,7 @@ func (c *Connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, e
 	})
 }
 
-// VisitStored is Stored for a connection: it reads page after page, all at the same revision.
+// VisitStored is Stored for a connection: it reads page by page, all at the same revision.
 func VisitStored(
 	ctx context.Context, client clientv3.KV, prefix string, visit func(key string, value []byte) bool,
 ) error {

@@ -32,8 +32,7 @@ const (
 	indexNamespace = "shootstate.namespace"
 )
 
-// AddToManager registers the controller. The manager's cache is that of the garden; seed has been made with
-// CacheOptions.
+// AddToManager registers the controller. The manager's cache is for the garden; seed was created with CacheOptions.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cache.Cache, concurrency int) error {
 	byNamespace := func(o client.Object) []string { return []string{o.(*corev1beta1.Shoot).Status.TechnicalID} }
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1beta1.Shoot{}, indexNamespace, byNamespace)

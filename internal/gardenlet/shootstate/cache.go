@@ -34,8 +34,8 @@ func watched() []client.Object {
 	return objects
 }
 
-// CacheOptions are for a cache of the seed that holds checksums instead of objects: credentials are not kept in memory,
-// and a large state costs no more than a small one. Nothing but events may be read from it.
+// CacheOptions are for a cache of the seed that holds checksums instead of objects: no credentials are kept in memory,
+// and a large state costs no more than a small one. The cache is only for events: do not read objects from it.
 func CacheOptions(scheme *runtime.Scheme) cache.Options {
 	o := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{}}
 	for _, object := range watched() {

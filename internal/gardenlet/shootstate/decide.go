@@ -8,7 +8,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Decide tells whether the gardenlet of a seed may write the state of a Shoot, and if not, why.
+// Decide reports whether the gardenlet of a seed may write the state of a Shoot, and if not, the reason.
 func Decide(shoot *corev1beta1.Shoot, seedName string) (reason string, write bool) {
 	last := shoot.Status.LastOperation
 	switch name := ptr.Deref(shoot.Status.SeedName, ""); {

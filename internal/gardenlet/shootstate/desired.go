@@ -20,7 +20,7 @@ import (
 // machineState is the name of the entry with all machines.
 const machineState = corev1beta1.DataTypeMachineState
 
-// Desired is the ShootState for what was observed; missing are the referenced objects that do not exist.
+// Desired is the ShootState for the observed objects; missing are the referenced objects that do not exist.
 func Desired(o *Observed) (spec corev1beta1.ShootStateSpec, missing []Reference, err error) {
 	for i := range o.Secrets {
 		s := &o.Secrets[i]

@@ -1,4 +1,4 @@
-// Package shootstate keeps the ShootStates of a seed's Shoots current in the garden, and reads them where a Shoot is
+// Package shootstate keeps the ShootStates of a seed's Shoots current in the garden, and reads them when a Shoot is
 // restored. A ShootState is what another seed needs to take over a control plane: credentials, the state of extensions,
 // and the machines.
 //
@@ -9,21 +9,21 @@
 // the control plane namespace and the extension's BackupEntry. Output: the ShootState with the Shoot's name, owned by
 // the Shoot.
 //
-// Watches hold a checksum of what counts, so that a status that is written every few seconds causes nothing. A change
-// is written at once, and what follows within the pause after it (10 s, more for large states) in one write at its end.
-// Save compares all entries with checksums of what the garden has and sends the difference; nothing is sent if there is
-// none. A process that starts reads the ShootState once and compares everything.
+// Watches keep a checksum of the relevant fields, so that a status that is written every few seconds triggers nothing.
+// The first change is written at once; changes within the pause after it (10 s, more for large states) are written
+// together at its end. Save compares all entries with checksums of those in the garden and sends only the difference. A
+// process that starts reads the ShootState once and compares everything.
 //
 // The difference is a JSON patch that begins with a test of the resource version. Server-side apply and merge patches
-// replace a list as a whole, since only some lists have keys that make an entry unique; a JSON patch replaces an entry
-// by its position, which the test makes safe, and the answer is requested as metadata only. Etcd stores a ShootState
-// under one key and so writes all of it every time, which is why the pause grows with the size.
+// replace a list as a whole, since only some lists have keys that make an entry unique. A JSON patch replaces an entry
+// by its position, which the test makes safe. The answer is requested as metadata only. Etcd stores a ShootState under
+// one key and so rewrites all of it every time, which is why the pause grows with the size.
 //
 // Decide says when nothing may be written: while another seed has the Shoot, while it is being deleted, and while it is
-// being restored, since its objects are incomplete then. A namespace that has lost all its Secrets is never saved.
-// When extensions have been migrated the migrate flow calls Seal, which saves and marks the ShootState as complete, and
-// SealLast after those that are migrated when the API server has ended; apart from that nothing is written until a seed
-// has restored the Shoot.
+// being restored, since its objects are incomplete then. A namespace that has lost all its Secrets is never saved. When
+// extensions have been migrated, the migrate flow calls Seal, which saves and marks the ShootState as complete. It
+// calls SealLast for the extensions that are migrated after the API server has stopped. Nothing else is written until a
+// seed has restored the Shoot.
 //
 // # Reading
 //

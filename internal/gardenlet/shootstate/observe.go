@@ -19,7 +19,7 @@ import (
 // persisted selects the Secrets that have to survive the loss of a seed.
 var persisted = client.MatchingLabels{secretsmanager.LabelPersist: "true"}
 
-// Observed is what a ShootState is made of.
+// Observed has the objects from which a ShootState is made.
 type Observed struct {
 	Secrets    []corev1.Secret
 	Extensions []extensionsv1alpha1.Object
@@ -28,7 +28,7 @@ type Observed struct {
 	Sets        []machinev1alpha1.MachineSet
 	Machines    []machinev1alpha1.Machine
 
-	// Referenced are the objects that status.resources of extension objects name; those that do not exist are left out.
+	// Referenced are the objects that status.resources of extension objects refers to; missing ones are left out.
 	Referenced map[Reference]*unstructured.Unstructured
 }
 

@@ -46,7 +46,7 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
 	States *States
-	// SyncPeriod is how often everything is compared without an event.
+	// SyncPeriod is the time after which everything is compared without an event.
 	SyncPeriod time.Duration
 	// Jitter spreads these comparisons.
 	Jitter maintenance.Jitter

@@ -21,10 +21,10 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// Saved is what the garden has of a Shoot's control plane.
+// Saved is a Shoot's control plane state as saved in the garden.
 type Saved struct{ state *corev1beta1.ShootState }
 
-// Load reads it; nil if there is nothing. It may be large: load it once per pass.
+// Load reads the state; nil if there is none. It may be large: load it once per pass.
 func Load(ctx context.Context, garden client.Reader, shoot *corev1beta1.Shoot) (*Saved, error) {
 	state := &corev1beta1.ShootState{}
 	if err := garden.Get(ctx, client.ObjectKeyFromObject(shoot), state); err != nil {
@@ -36,26 +36,26 @@ func Load(ctx context.Context, garden client.Reader, shoot *corev1beta1.Shoot) (
 	return New(state), nil
 }
 
-// New returns what a ShootState holds.
+// New returns the content of a ShootState.
 func New(state *corev1beta1.ShootState) *Saved { return &Saved{state} }
 
 // CompleteFrom is the seed that has saved everything after its extensions had been migrated; empty if the state is the
-// last that a seed has written before it was lost.
+// last one that a seed saved before it was lost.
 func (s *Saved) CompleteFrom() string {
 	var seed string
 	_, _ = fmt.Sscan(s.state.Annotations[annotationComplete], &seed)
 	return seed
 }
 
-// HasCredentials reports whether there are any.
+// HasCredentials reports whether the state has any credentials.
 func (s *Saved) HasCredentials() bool {
 	return slices.ContainsFunc(s.state.Spec.Gardener, func(e corev1beta1.GardenerResourceData) bool {
 		return e.Type == corev1beta1.DataTypeSecret
 	})
 }
 
-// Secrets returns the Secrets to be created in the control plane namespace before a Manager of secretsmanager reads it:
-// with their names and labels, it takes them as its own.
+// Secrets returns the Secrets to create in the control plane namespace before a Manager of secretsmanager reads it: by
+// their names and labels, the Manager adopts them.
 func (s *Saved) Secrets(namespace string) ([]*corev1.Secret, error) {
 	var out []*corev1.Secret
 	for i := range s.state.Spec.Gardener {
@@ -78,8 +78,8 @@ func (s *Saved) Secrets(namespace string) ([]*corev1.Secret, error) {
 	return out, nil
 }
 
-// StateOf returns status.state and status.resources for an extension object; the purpose is nil for kinds without one.
-// A Worker without a state of its own gets the machines, in the form that extension/worker reads.
+// StateOf returns status.state and status.resources for an extension object; purpose is nil for kinds without one. A
+// Worker without a state of its own gets the state of the machines, in the form that extension/worker reads.
 func (s *Saved) StateOf(
 	kind, name string, purpose *string,
 ) (state *runtime.RawExtension, resources []extensionsv1alpha1.NamedResourceReference) {
@@ -136,7 +136,7 @@ func (s *Saved) Resources(namespace string) ([]*unstructured.Unstructured, error
 	return out, nil
 }
 
-// CreateSecrets creates the Secrets in the control plane namespace. Those that exist are left as they are.
+// CreateSecrets creates the Secrets in the control plane namespace. Existing ones are not changed.
 func (s *Saved) CreateSecrets(ctx context.Context, seed client.Client, namespace string) error {
 	secrets, err := s.Secrets(namespace)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Saved) CreateSecrets(ctx context.Context, seed client.Client, namespace
 	return nil
 }
 
-// CreateResources creates the objects that the state of extensions refers to. Those that exist are left as they are.
+// CreateResources creates the objects that the state of extensions refers to. Existing ones are not changed.
 func (s *Saved) CreateResources(ctx context.Context, seed client.Client, namespace string) error {
 	resources, err := s.Resources(namespace)
 	if err != nil {

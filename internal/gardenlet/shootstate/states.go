@@ -30,15 +30,15 @@ const (
 	fieldOwner = "gardenlet"
 )
 
-// ErrNothingLeft says that a control plane namespace has none of the Secrets that the garden knows. Then the garden's
-// are the last ones there are.
+// ErrNothingLeft says that a control plane namespace has none of the Secrets that are saved in the garden. The garden's
+// copies are the last ones then.
 var ErrNothingLeft = errors.New(
 	"the control plane namespace has lost all its persistent Secrets; the ShootState in the garden is kept")
 
-// TooLargeError says that a ShootState would be beyond its bound. Nothing is written then.
+// TooLargeError says that a ShootState would exceed its size limit. Nothing is written then.
 type TooLargeError struct {
 	Bytes, Limit int
-	// Entry is the largest one.
+	// Entry is the largest entry.
 	Entry      string
 	EntryBytes int
 }
@@ -48,8 +48,8 @@ func (e *TooLargeError) Error() string {
 		e.Bytes, e.Limit, e.Entry, e.EntryBytes)
 }
 
-// States saves the state of Shoots in the garden. It is safe for concurrent use, and calls for the same Shoot wait for
-// each other; those of two processes are told apart by the resource version.
+// States saves the state of Shoots in the garden. It is safe for concurrent use: calls for the same Shoot wait for each
+// other, and the resource version detects writes by another process.
 type States struct {
 	Garden   client.Client // Direct reads and writes.
 	Seed     client.Reader // Direct reads.
@@ -64,9 +64,10 @@ type States struct {
 
 // Outcome of a Save.
 type Outcome struct {
-	// Bytes of the ShootState, and of the request that changed it: 0 if nothing had to be written.
+	// Bytes is the size of the ShootState, and Written that of the request that changed it: 0 if nothing had to be
+	// written.
 	Bytes, Written int
-	// Missing are referenced objects that do not exist. What the garden has of them stays.
+	// Missing are referenced objects that do not exist. Copies of them in the garden remain.
 	Missing []Reference
 	// Complete: the ShootState is complete for a migration, and nothing is written to it any more.
 	Complete bool
@@ -99,7 +100,7 @@ func (s *States) of(shoot *corev1beta1.Shoot) *known {
 	return s.known[key]
 }
 
-// Forget drops what is remembered of a Shoot that this seed has no more.
+// Forget drops what is cached about a Shoot that has left this seed.
 func (s *States) Forget(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,20 +126,20 @@ func (s *States) refresh(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	return nil
 }
 
-// Save makes the ShootState in the garden what the seed has, with one write if anything differs. The Shoot must be one
-// that Decide allows to be written.
+// Save updates the ShootState in the garden from the seed, with a single write if anything differs. Decide must allow
+// it for the Shoot.
 func (s *States) Save(ctx context.Context, shoot *corev1beta1.Shoot) (Outcome, error) {
 	return s.save(ctx, shoot, open)
 }
 
-// Seal saves everything when extensions have been migrated, and reports whether the garden has it: if not, call it
+// Seal saves everything when extensions have been migrated, and reports whether the garden has it; if not, call it
 // again. Later calls in the same migration change nothing, whatever is left in the seed.
 func (s *States) Seal(ctx context.Context, shoot *corev1beta1.Shoot) (saved bool, err error) {
 	return s.seal(ctx, shoot, sealed)
 }
 
-// SealLast is Seal for the extensions that are migrated after the others, when nothing of the control plane is left
-// that they could need.
+// SealLast is Seal for the extensions that are migrated after the others, when no part of the control plane that they
+// could need is left.
 func (s *States) SealLast(ctx context.Context, shoot *corev1beta1.Shoot) (saved bool, err error) {
 	return s.seal(ctx, shoot, sealedLast)
 }

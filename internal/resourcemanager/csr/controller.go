@@ -24,21 +24,21 @@ import (
 // reason is that of the conditions on requests.
 const reason = "HortusResourceManager"
 
-// Reconciler approves or denies requests. A decision on a stale cache would be wrong for good, so the nodes and
-// machines that it rests on are read directly; that there is nothing to decide yet is seen in the caches.
+// Reconciler approves or denies requests. A decision cannot be revoked, so the nodes and machines on which it is based
+// are read directly; the caches are sufficient to see that a request cannot be decided yet.
 type Reconciler struct {
 	Target       client.Client // Cached reads, direct writes.
 	TargetReader client.Reader // Direct.
 	Machines     client.Reader // Of the source cluster, cached.
 	Source       client.Reader // Direct.
-	Namespace    string        // Of the machines in the source cluster.
-	// Grants gives a machine its rights, before it gets a certificate to use them with.
+	Namespace    string        // Of the Machines in the source cluster.
+	// Grants gives a machine its permissions before it gets a certificate to use them.
 	Grants machineaccess.Grants
 	Clock  clock.PassiveClock
 }
 
-// AddToManager registers the controller for the target cluster's cache. What has been left open is looked at again when
-// it becomes known which node a machine has.
+// AddToManager registers the controller for the target cluster's cache. Undecided requests are checked again when a
+// machine gets its node.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	requests := source.Kind(target, &certificatesv1.CertificateSigningRequest{},
 		&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{},
@@ -75,7 +75,7 @@ func (r *Reconciler) open(ctx context.Context, _ client.Object) []reconcile.Requ
 	return out
 }
 
-// Reconcile decides about one request.
+// Reconcile decides one request.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	request := &certificatesv1.CertificateSigningRequest{}
 	if err := r.Target.Get(ctx, req.NamespacedName, request); err != nil {

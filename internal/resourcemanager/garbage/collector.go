@@ -1,5 +1,6 @@
-// Package garbage deletes ConfigMaps and Secrets with unique names that nothing refers to any more. Components make
-// such an object for every version of their configuration and name it in an annotation of what mounts it.
+// Package garbage deletes ConfigMaps and Secrets with unique names that are no longer referenced. Components create
+// such an object for every version of their configuration and reference it in an annotation of the objects that mount
+// it.
 package garbage
 
 import (
@@ -32,15 +33,15 @@ const (
 	pageSize = 500
 )
 
-// Collector deletes unreferenced objects from time to time. It keeps no cache: lists of metadata once an hour cost
-// less.
+// Collector deletes unreferenced objects once per Period. It keeps no cache: a few lists of metadata per hour are
+// cheaper.
 type Collector struct {
 	Target client.Client // Direct.
 	Clock  clock.WithTicker
 	Period time.Duration
 }
 
-// Start collects until ctx ends.
+// Start collects garbage until ctx ends.
 func (c *Collector) Start(ctx context.Context) error {
 	ticker := c.Clock.NewTicker(c.Period)
 	defer ticker.Stop()
@@ -73,7 +74,7 @@ var users = []schema.GroupVersionKind{
 	{Group: "monitoring.coreos.com", Version: "v1", Kind: "Prometheus"},
 }
 
-// Collect deletes what is unreferenced now.
+// Collect deletes the objects that are unreferenced now and at least ten minutes old.
 func (c *Collector) Collect(ctx context.Context) error {
 	garbage := map[item]metav1.PartialObjectMetadata{}
 	for _, kind := range []string{"ConfigMap", "Secret"} {

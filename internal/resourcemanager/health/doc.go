@@ -1,3 +1,3 @@
-// Package health judges objects of a cluster: whether they are healthy and whether a rollout is still going on. All
-// functions are pure; which objects to judge, and when, is the caller's business.
+// Package health decides whether objects of a cluster are healthy and whether a rollout is still in progress. All
+// functions are pure; the caller chooses which objects to check, and when.
 package health

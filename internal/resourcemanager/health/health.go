@@ -16,14 +16,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Checked tells whether objects of a kind have a state to judge. For others existence is all there is.
+// Checked reports whether objects of a kind have a state to check. Objects of other kinds are healthy if they exist.
 func Checked(gk schema.GroupKind) bool {
 	_, healthy := checks[gk]
 	_, progress := rollouts[gk]
 	return healthy || progress
 }
 
-// Check returns why an object is unhealthy, or "" if it is healthy or of a kind that is not judged.
+// Check returns why an object is unhealthy, or "" if it is healthy or its kind is not checked.
 func Check(u *unstructured.Unstructured) (string, error) {
 	check, ok := checks[u.GroupVersionKind().GroupKind()]
 	if !ok {

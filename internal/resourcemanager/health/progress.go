@@ -11,7 +11,7 @@ import (
 )
 
 // Progress returns what a rollout of the object still waits for, or "" if it is complete or the kind has no rollouts.
-// Pods of earlier versions that are still terminating show only in a list of pods; see OldPods.
+// Terminating pods of earlier versions are visible only in a list of pods; see OldPods.
 func Progress(u *unstructured.Unstructured) (string, error) {
 	rollout, ok := rollouts[u.GroupVersionKind().GroupKind()]
 	if !ok {
@@ -82,8 +82,8 @@ func monitoringRollout(u *unstructured.Unstructured) (string, error) {
 	return "", nil
 }
 
-// OldPods tells whether pods of an earlier version of a rolled out Deployment are left, given the number of pods that
-// match its selector and have not ended.
+// OldPods returns a message if a Deployment that is rolled out still has pods of an earlier version, or "". The
+// argument pods is the number of pods that match its selector and have not terminated.
 func OldPods(u *unstructured.Unstructured, pods int) string {
 	replicas, set, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
 	if !set {

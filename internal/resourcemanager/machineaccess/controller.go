@@ -22,13 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Grants writes the rights of machines in the Shoot.
+// Grants writes the permissions of machines in the Shoot.
 type Grants struct {
-	Target client.Client // Cached reads of the objects below and of Nodes, direct writes.
+	Target client.Client // Cached reads of RBAC objects and of Nodes, direct writes.
 	Direct client.Reader // For objects that the cache leaves out.
 }
 
-// Ensure makes the rights of a machine so. Without a Node there are none yet.
+// Ensure creates or updates the permissions of a machine. A machine without a Node gets none.
 func (g Grants) Ensure(ctx context.Context, m Machine) error {
 	if m.Node == "" {
 		return nil
@@ -123,15 +123,15 @@ func (g Grants) remove(ctx context.Context, machine string) error {
 	)
 }
 
-// Reconciler keeps the rights of all machines.
+// Reconciler maintains the permissions of all machines.
 type Reconciler struct {
 	Machines  client.Reader // Cached, of the source cluster.
 	Namespace string        // Of the Machines.
 	Grants    Grants
 }
 
-// AddToManager registers the controller. A machine is reconciled when it changes, when somebody changes its rights, and
-// when its Node comes or is removed.
+// AddToManager registers the controller. A machine is reconciled when it changes, when its permissions are changed, and
+// when its Node is created or deleted.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("machine-access").
 		Watches(&machinev1alpha1.Machine{}, &handler.EnqueueRequestForObject{})
@@ -173,9 +173,9 @@ func (r *Reconciler) ofNode(ctx context.Context, node client.Object) []reconcile
 	return out
 }
 
-// Reconcile makes the rights of one machine so. Those of a machine that is gone stay while its Node is there: the
-// machine controller deletes Nodes first, and while a control plane moves, Nodes are there before Machines are
-// restored.
+// Reconcile creates or updates the permissions of one machine. The permissions of a deleted machine remain as long as
+// its Node exists: the machine controller deletes Nodes first, and during a control plane migration Nodes exist before
+// their Machines are restored.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	m := &machinev1alpha1.Machine{}
 	err := r.Machines.Get(ctx, req.NamespacedName, m)
@@ -198,7 +198,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, r.Grants.remove(ctx, req.Name)
 }
 
-// TargetCache limits the cache of the Shoot to what this package writes.
+// TargetCache limits the cache of the Shoot to the objects that this package writes.
 func TargetCache() map[client.Object]cache.ByObject {
 	own, err := labels.Parse(label)
 	if err != nil {
@@ -209,7 +209,8 @@ func TargetCache() map[client.Object]cache.ByObject {
 	}
 }
 
-// SourceCache keeps of Machines what Of reads, and their addresses, which decide about certificates.
+// SourceCache reduces cached Machines to what Of reads and to their addresses, by which certificate requests are
+// decided.
 func SourceCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&machinev1alpha1.Machine{}: {Transform: func(o any) (any, error) {
 		if m, ok := o.(*machinev1alpha1.Machine); ok {

@@ -24,16 +24,16 @@ const (
 	namePrefix = "gardener.cloud:machine:"
 )
 
-// Machine is what matters of a machine.
+// Machine has what the permissions of a machine depend on.
 type Machine struct {
 	Name string
-	Node string // Name of its Node; "" until the machine controller knows it.
-	// Leaving tells that the machine is being deleted.
+	Node string // Name of its Node; "" until the machine controller has set it.
+	// Leaving reports whether the machine is being deleted.
 	Leaving bool
 	Pool    string
 	// ConfigSecret is the Secret with the configuration of its pool.
 	ConfigSecret string
-	// SystemComponents tells whether the pool may run components of kube-system.
+	// SystemComponents reports whether the pool may run components of kube-system.
 	SystemComponents bool
 }
 

@@ -1,5 +1,7 @@
-// Package machineaccess gives each machine of a Shoot the rights that are its own: its node agent changes its own Node
-// and reads the configuration of its own pool, and its kubelet may say that its Node belongs to that pool.
+// Package machineaccess gives each machine of a Shoot the permissions for its own objects: its node agent may change
+// its own Node and read the configuration of its own pool, and its kubelet may label its Node as belonging to that
+// pool.
 //
-// The Machine in the seed says which node and which pool a machine has. Nothing that a node says about itself counts.
+// The Machine in the seed determines the node and the pool of a machine. Nothing that a node claims about itself
+// counts.
 package machineaccess

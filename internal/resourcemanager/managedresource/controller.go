@@ -38,7 +38,7 @@ const (
 	indexSecret = "spec.secretRefs.name"
 )
 
-// Reconciler keeps the objects of ManagedResources of one class.
+// Reconciler keeps the objects of ManagedResources of one class applied.
 type Reconciler struct {
 	Source  client.Client // Cached reads of ManagedResources and of the metadata of Secrets, direct writes.
 	Secrets client.Reader // Direct reads: only the data of changed Secrets is needed, and only once.
@@ -48,7 +48,7 @@ type Reconciler struct {
 	Class            string
 	ClusterID        string        // Prefix of the origin annotation, if several source clusters share a target.
 	SyncPeriod       time.Duration // The longest time between two reconciles.
-	GarbageCollected bool          // Whether immutable objects are left to the garbage collector.
+	GarbageCollected bool          // Leave immutable objects to the garbage collector.
 
 	owned   *owned // Nil in tests: objects are read directly then.
 	records records
@@ -116,7 +116,7 @@ func foreignFinalizer(mr *resourcesv1alpha1.ManagedResource, own string) string 
 	return mr.Finalizers[i]
 }
 
-// Reconcile brings the target cluster to what one ManagedResource wants, or tells why not.
+// Reconcile applies the objects of one ManagedResource to the target cluster, or reports why it cannot.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	mr := &resourcesv1alpha1.ManagedResource{}
 	if err := r.Source.Get(ctx, req.NamespacedName, mr); err != nil {

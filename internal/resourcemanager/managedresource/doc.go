@@ -1,8 +1,9 @@
-// Package managedresource keeps the objects of ManagedResources in the target cluster and reports how they are.
+// Package managedresource keeps the objects of ManagedResources applied in the target cluster and reports their state.
 //
-// One reconciler does it all for a ManagedResource, so that its status has one writer: read the Secrets (decode.go),
-// delete what is no longer wanted (delete.go), apply the rest in the order of kinds (apply.go, merge.go), then judge
-// (observe.go). It is triggered by watches on the ManagedResources, on the metadata of the Secrets they name, and on
-// the metadata of the objects it has applied (owned.go). The last also shows that an object is as it was left, so that
-// the periodic resync costs no requests at all.
+// A single reconciler does everything for a ManagedResource, so that its status has one writer: it reads the Secrets
+// (decode.go), deletes objects that are no longer wanted (delete.go), applies the others in the order of their kinds
+// (apply.go, merge.go), and then checks them (observe.go). It is triggered by watches on the ManagedResources, on the
+// metadata of the Secrets that they reference, and on the metadata of the objects that it has applied (owned.go). The
+// last also shows whether an object is unchanged since it was applied, so that the periodic resync costs no requests at
+// all.
 package managedresource

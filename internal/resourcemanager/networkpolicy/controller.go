@@ -1,4 +1,4 @@
-// Package networkpolicy keeps the NetworkPolicies of a seed, as the package networkpolicy below internal decides.
+// Package networkpolicy keeps the NetworkPolicies of a seed as package internal/networkpolicy computes them.
 package networkpolicy
 
 import (
@@ -48,7 +48,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Cache limits what is cached of big kinds: of policies the own ones, of EndpointSlices those of the API server.
+// Cache limits the cache of kinds with many objects: to the controller's own NetworkPolicies, and to the EndpointSlices
+// of the API server.
 func Cache() map[client.Object]cache.ByObject {
 	api := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: apiService})
 	return map[client.Object]cache.ByObject{
@@ -125,7 +126,7 @@ func (r *Reconciler) ofAPI(ctx context.Context, _ client.Object) []reconcile.Req
 	return out
 }
 
-// Reconcile makes the policies of one namespace so. All are tried even if some fail.
+// Reconcile creates, updates and deletes the policies of one namespace. It tries all of them even if some fail.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	namespaces, services, current := &corev1.NamespaceList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}
 	if err := errors.Join(

@@ -33,7 +33,7 @@ const (
 	indexNode = "spec.nodeName"
 )
 
-// Readiness takes the taint off nodes whose critical components run. It never puts the taint back.
+// Readiness removes the taint from nodes whose critical components run. It never adds the taint again.
 type Readiness struct {
 	Target   client.Client // Cached reads of nodes and of critical DaemonSets and pods, direct writes.
 	Reader   client.Reader // Direct.
@@ -66,7 +66,7 @@ func (r *Readiness) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	return nil
 }
 
-// Reconcile judges one node.
+// Reconcile checks one node.
 func (r *Readiness) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := r.Target.Get(ctx, req.NamespacedName, node); err != nil {
@@ -127,16 +127,16 @@ func (r *Readiness) observe(ctx context.Context, node *corev1.Node) (observed, e
 	return o, nil
 }
 
-// AnnotationDelay tells a node-agent how long to wait before it applies a change.
+// AnnotationDelay is how long a node agent waits before it applies a change.
 const AnnotationDelay = "node-agent.gardener.cloud/reconciliation-delay"
 
-// Delay spreads the work of the node-agents over a time.
+// Delay spreads the changes of the node agents over the time from Min to Max.
 type Delay struct {
 	Target   client.Client
 	Min, Max time.Duration
 }
 
-// AddToManager registers the controller. All nodes are one request, since each node's delay depends on all others.
+// AddToManager registers the controller. All nodes share one request, since each node's delay depends on all others.
 func (d *Delay) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	membership := predicate.TypedFuncs[*corev1.Node]{}
 	membership.UpdateFunc = func(e event.TypedUpdateEvent[*corev1.Node]) bool {
@@ -152,7 +152,7 @@ func (d *Delay) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	return nil
 }
 
-// Reconcile writes the delays that are not as they should be.
+// Reconcile corrects the delays of all nodes.
 func (d *Delay) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var nodes corev1.NodeList
 	if err := d.Target.List(ctx, &nodes); err != nil {

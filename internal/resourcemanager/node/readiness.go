@@ -1,5 +1,5 @@
-// Package node has the controllers for the nodes of a Shoot: one takes the taint off nodes whose critical components
-// run, the other tells the node-agents how long to wait so that they do not all change their nodes at once.
+// Package node has the controllers for the nodes of a Shoot: one removes the taint from nodes whose critical components
+// run, the other sets how long each node agent waits, so that they do not change all nodes at once.
 package node
 
 import (
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// TaintNotReady keeps workload off a node until its critical components run. The kubelet registers nodes with it.
+	// TaintNotReady keeps workload off a node until its critical components run. The kubelet registers the node with it.
 	TaintNotReady = "node.gardener.cloud/critical-components-not-ready"
-	// LabelCritical, "true", marks critical DaemonSets, their pod templates, and pods.
+	// LabelCritical with the value "true" marks critical DaemonSets, their pod templates, and pods.
 	LabelCritical = "node.gardener.cloud/critical-component"
 	// annotationWaitForCSI with any suffix names a CSI driver that has to be registered on the node.
 	annotationWaitForCSI = "node.gardener.cloud/wait-for-csi-node-"

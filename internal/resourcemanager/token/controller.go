@@ -1,5 +1,5 @@
 // Package token keeps ServiceAccount tokens of the target cluster in Secrets of the source cluster, so that components
-// in a control plane namespace need no credentials that live forever.
+// in a control plane namespace need no permanent credentials.
 package token
 
 import (
@@ -49,7 +49,7 @@ const (
 	annotationTargetNamespace = "token-requestor.resources.gardener.cloud/target-secret-namespace"
 )
 
-// Reconciler serves Secrets that ask for a token.
+// Reconciler keeps tokens in the Secrets that request one.
 type Reconciler struct {
 	Source client.Client // Cached reads of the Secrets with the label, direct writes.
 	Target client.Client // Direct.
@@ -58,8 +58,8 @@ type Reconciler struct {
 	Class  string
 }
 
-// AddToManager registers the controller for a cache of the Secrets with the label. They have a cache of their own,
-// because of all other Secrets only the metadata is kept.
+// AddToManager registers the controller for a cache of the Secrets with the label. They have a separate cache, because
+// only the metadata is kept of all other Secrets.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
 	asked := source.Kind(secrets, &corev1.Secret{}, &handler.TypedEnqueueRequestForObject[*corev1.Secret]{},
 		predicate.NewTypedPredicateFuncs(func(s *corev1.Secret) bool { return responsible(s, r.Class) }))
@@ -83,8 +83,8 @@ func responsible(o client.Object, class string) bool {
 		(wanted == class || class == "" && wanted == "shoot")
 }
 
-// Reconcile renews the token of one Secret when it is due. The ServiceAccount is left behind when the Secret goes: a
-// finalizer would tie the Secret's namespace to the life of this process.
+// Reconcile renews the token of one Secret when it is due. The ServiceAccount is not deleted with the Secret: that
+// would require a finalizer, which would block the deletion of the Secret's namespace while this process does not run.
 func (r *Reconciler) Reconcile(ctx context.Context, secret *corev1.Secret) (reconcile.Result, error) {
 	if secret.DeletionTimestamp != nil || !responsible(secret, r.Class) {
 		return reconcile.Result{}, nil

@@ -26,26 +26,26 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
-// SecretName of the certificate and its CA.
+// SecretName is the name of the Secret with the certificate and its CA.
 const SecretName = "gardener-resource-manager-webhooks"
 
-// Certificates keeps the certificate of the webhooks valid and its CA in the configuration. One of several replicas
-// writes; each serves what is in the Secret.
+// Certificates keeps the certificate of the webhooks of a seed valid, and its CA in their MutatingWebhookConfiguration.
+// Of several replicas only the leader writes; all serve the certificate in the Secret.
 type Certificates struct {
-	// Client for the cluster whose API server calls the webhooks.
+	// Client is for the cluster whose API server calls the webhooks.
 	Client client.Client
-	// Reader of the same cluster, not cached.
+	// Reader reads from the same cluster without a cache.
 	Reader client.Reader
-	// Secrets is a cache of the one Secret.
+	// Secrets reads from a cache that has only this Secret.
 	Secrets client.Reader
 	Clock   clock.PassiveClock
-	// Namespace of the Service by which the API server reaches the webhooks, and of the Secret.
+	// Namespace of the Secret, and of the Service through which the API server reaches the webhooks.
 	Namespace string
 
 	served served
 }
 
-// SecretCache limits a cache to the one Secret.
+// SecretCache limits a cache to the Secret.
 func SecretCache(namespace string) cache.ByObject {
 	return cache.ByObject{
 		Namespaces: map[string]cache.Config{namespace: {}},
@@ -53,7 +53,8 @@ func SecretCache(namespace string) cache.ByObject {
 	}
 }
 
-// AddToManager lets the manager's leader keep the certificate. Secrets is a cache as [SecretCache] says.
+// AddToManager makes the manager's leader maintain the certificate. secrets is a cache with the limits of
+// [SecretCache].
 func (c *Certificates) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
 	one := func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: SecretName}}}
@@ -129,7 +130,7 @@ func (c *Certificates) announce(ctx context.Context, ca []byte) error {
 	return nil
 }
 
-// GetCertificate is for a [tls.Config].
+// GetCertificate is the function of that name in a [tls.Config].
 func (c *Certificates) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: c.Namespace, Name: SecretName}

@@ -1,5 +1,6 @@
-// Package webhook serves the admission webhooks of the resource-manager of a seed. Package configuration lists them,
-// with the objects by which the API server reaches them; [Register] has what answers.
+// Package webhook serves the admission webhooks of the resource-managers of seeds and Shoots. Package configuration has
+// the list of webhooks and the objects that register them with the API server; [Register] adds their handlers.
 //
-// [Certificates] makes and renews the certificate that they are served with, and gives its CA to the API server.
+// In a seed, [Certificates] issues and renews the serving certificate, and makes its CA known to the API server. The
+// certificate for a Shoot is issued by the gardenlet.
 package webhook

@@ -19,13 +19,14 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/topologyspread"
 )
 
-// Settings are what webhooks of a Shoot depend on besides their objects.
+// Settings are the inputs of a Shoot's webhooks besides the objects.
 type Settings struct {
-	// SystemComponentTolerations are those of pods of the system.
+	// SystemComponentTolerations are the tolerations of pods of system components.
 	SystemComponentTolerations []corev1.Toleration
 }
 
-// Register lets the server answer for all webhooks. The reader, of the cluster whose API server asks, is not cached.
+// Register adds the handlers of all webhooks to the server. The reader is for the cluster whose API server calls them,
+// without a cache.
 func Register(server webhook.Server, reader client.Reader, scheme *runtime.Scheme, s Settings) {
 	pod := func() *corev1.Pod { return &corev1.Pod{} }
 	for path, change := range map[string]mutation.Change[*corev1.Pod]{

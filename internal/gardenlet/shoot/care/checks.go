@@ -26,7 +26,7 @@ func conditionTypes(o *Observed) []corev1beta1.ConditionType {
 	return append(types, corev1beta1.ShootSystemComponentsHealthy)
 }
 
-// Conditions judges what was observed and returns the conditions that follow the Shoot's present ones.
+// Conditions checks the observed state and returns the conditions that follow the Shoot's present ones.
 func Conditions(o *Observed, s Settings) []corev1beta1.Condition {
 	op := Operation{Last: o.Shoot.Status.LastOperation, HasErrors: len(o.Shoot.Status.LastErrors) > 0}
 	var out []corev1beta1.Condition

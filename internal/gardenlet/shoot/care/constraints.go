@@ -17,8 +17,8 @@ import (
 // caWarning is how long before a CA expires users are told: replacing it needs them.
 const caWarning = 365 * 24 * time.Hour
 
-// Constraints judges what was observed and returns the constraints that follow the Shoot's present ones. Those that are
-// only shown when something is wrong are left out otherwise.
+// Constraints checks the observed state and returns the constraints that follow the Shoot's present ones. Constraints
+// that are shown only for problems are left out otherwise.
 func Constraints(o *Observed) []corev1beta1.Condition {
 	var out []corev1beta1.Condition
 	add := func(kind corev1beta1.ConditionType, f Finding, always bool) {

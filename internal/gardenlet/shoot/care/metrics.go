@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics of checks. How many Shoots have which condition is told by the Fleet of package shoot. Nil counts nothing.
+// Metrics of checks; nil counts nothing. The number of Shoots by condition is a metric of Fleet in package shoot.
 type Metrics struct {
 	checks  *prometheus.HistogramVec
 	repairs prometheus.Counter

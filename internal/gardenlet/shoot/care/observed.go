@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup"
 )
 
-// Observed is everything that the checks look at.
+// Observed is everything that the checks depend on.
 type Observed struct {
 	Now   time.Time
 	Shoot *corev1beta1.Shoot
@@ -27,30 +27,30 @@ type Observed struct {
 
 	MachineDeployments []machinev1alpha1.MachineDeployment
 	Machines           []machinev1alpha1.Machine
-	// ConfigChecksums are those that nodes have to have applied, by key of the configuration.
+	// ConfigChecksums are the checksums that nodes must have applied, by key of the configuration.
 	ConfigChecksums map[string]string
 
-	// The API server: HealthError is why it could not be asked, HealthStatus the HTTP status it answered with.
+	// The API server: HealthError is why it could not be queried, HealthStatus the HTTP status of its answer.
 	HealthError  error
 	HealthStatus int
-	// ServerUntil is the end of the certificate that the API server has shown, ClientUntil that of the gardenlet as its
-	// client. Zero: not known.
+	// ServerUntil is the expiration of the API server's serving certificate, ClientUntil that of the gardenlet's client
+	// certificate. Zero: not known.
 	ServerUntil, ClientUntil time.Time
 
-	// In the Shoot; only if its API server answers. Its users can fill it with anything, so only what the checks need is
-	// kept.
+	// The Shoot, only if its API server answers. Users can store any amount of objects there, so only what the checks need
+	// is kept.
 	Nodes       []Node
 	NodeLeases  []Lease // Of kubelets.
 	AgentLeases []Lease // Of node agents.
-	TunnelPod   bool    // A pod of the tunnel runs.
+	TunnelPod   bool    // A pod of the tunnel is running.
 	TunnelError error
 	Webhooks    Webhooks
-	Conversions Names // Definitions that cannot be moved to one version without their webhook.
-	// TooMuch says of what there is more than is read, and why that is so.
+	Conversions Names // CustomResourceDefinitions that cannot be migrated to one version without their webhook.
+	// TooMuch has the kinds of which there are more objects than are read, with the reason.
 	TooMuch map[Kind]string
 }
 
-// Backups is what the process said that takes backups of etcd.
+// Backups is the status reported by the process that takes backups of etcd.
 type Backups struct {
 	Status etcdbackup.Status
 	// Error is why Status could not be read.
@@ -61,14 +61,14 @@ type Backups struct {
 type Report struct {
 	Kind, Name, Type string // Of the extension object; Type is the extension's.
 	Condition        corev1beta1.Condition
-	// Heartbeat is when the extension showed that it lives; zero if nobody knows.
+	// Heartbeat is the last sign of life of the extension; zero if it is not known.
 	Heartbeat time.Time
 }
 
 // Settings of the controller.
 type Settings struct {
 	Thresholds map[corev1beta1.ConditionType]time.Duration
-	// StaleAfter is the age of a heartbeat beyond which a report is not believed; 0 switches the check off.
+	// StaleAfter is the age of a heartbeat above which a report is stale; 0 disables the check.
 	StaleAfter time.Duration
 }
 

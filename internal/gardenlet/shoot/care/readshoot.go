@@ -24,7 +24,7 @@ import (
 // second; one that its users have made slow must not keep a worker from the other Shoots of the seed.
 const shootTimeout = 20 * time.Second
 
-// Limits on what is read of a kind in one check.
+// Limits on what one check reads of each kind.
 var (
 	// limits are 64 MiB: 1,000 definitions of 64 KiB each.
 	limits = pages.Limits{Bytes: 64 << 20, Objects: 10_000}
@@ -41,10 +41,10 @@ const (
 	maxStalePods = 200
 )
 
-// Kind is what is read in a Shoot, as users call it.
+// Kind of objects that are read in a Shoot, in the words of users.
 type Kind string
 
-// What is read in a Shoot.
+// Kinds that are read in a Shoot.
 const (
 	MutatingWebhooks   Kind = "MutatingWebhookConfigurations"
 	ValidatingWebhooks Kind = "ValidatingWebhookConfigurations"
@@ -55,19 +55,20 @@ const (
 	TunnelPods              = Kind("pods with label app=" + vpnshoot.Name + " in namespace " + metav1.NamespaceSystem)
 )
 
-// Node is what the checks need of a node.
+// Node has the properties of a node that the checks need.
 type Node struct {
 	Name           string
 	Pool           string
-	ConfigKey      string // Of the configuration that it has to apply.
-	Checksum       string // Of the configuration that it has applied.
+	ConfigKey      string // Key of the configuration that it must apply.
+	Checksum       string // Checksum of the configuration that it has applied.
 	KubeletVersion string
-	NotManaged     bool // No Machine stands for it.
+	NotManaged     bool // It has no Machine.
 	Unschedulable  bool
 	BeingReplaced  bool
-	BeingUpdated   bool // In place.
+	BeingUpdated   bool // It is being updated in place.
 	Ready          bool
-	// Problem says what is wrong by its conditions; empty if nothing is. It may be for a reason that users can change.
+	// Problem describes the problem that its conditions report; empty if there is none. ByItsUsers is true if its cause
+	// may be what users run on the node.
 	Problem    string
 	ByItsUsers bool
 }
@@ -90,18 +91,18 @@ func nodeOf(n *corev1.Node) Node {
 	return out
 }
 
-// Lease is what the checks need of a Lease.
+// Lease has the properties of a Lease that the checks need.
 type Lease struct {
 	Name string
-	End  time.Time // When it runs out; zero if it was never renewed.
+	End  time.Time // When it expires; zero if it was never renewed.
 }
 
 func leaseOf(l *coordinationv1.Lease) Lease { return Lease{l.Name, leaseEnd(l)} }
 
-// Names are of things that are reported together.
+// Names are the names of objects that are reported together.
 type Names struct {
 	First []string // At most maxNames.
-	Count int      // Of all.
+	Count int      // Total number.
 }
 
 func (n *Names) add(name string) {
@@ -110,7 +111,7 @@ func (n *Names) add(name string) {
 	}
 }
 
-// String lists the names that are known and says how many more there are.
+// String lists the known names and says how many more there are.
 func (n *Names) String() string {
 	list := strings.Join(slices.Sorted(slices.Values(n.First)), ", ")
 	if more := n.Count - len(n.First); more > 0 {
@@ -157,13 +158,13 @@ func tooMuch(o *Observed, kinds ...Kind) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Webhooks are what was found about the webhook configurations of both kinds.
+// Webhooks has the findings about validating and mutating webhook configurations.
 type Webhooks struct {
 	Problematic Names // Webhooks of users, with their configurations.
 	Repaired    Names // Configurations that were changed to protect the cluster.
-	ChangedBack Names // Those of them that are problematic again.
-	// ToRepair are configurations to be changed; at most maxRepairs, the others have their turn when those are done.
-	ToRepair []client.Object // Only their names.
+	ChangedBack Names // Repaired configurations that are problematic again.
+	// ToRepair are configurations to be repaired: at most maxRepairs at once, the others after them.
+	ToRepair []client.Object // Only their names are set.
 }
 
 // add judges a configuration.

@@ -34,31 +34,31 @@ import (
 // unassignedPeriod is how soon a Shoot is looked at again that has no control plane yet.
 const unassignedPeriod = 30 * time.Second
 
-// Connector hands out clients of Shoots' APIs.
+// Connector connects to Shoots' API servers and to the processes that run their etcds.
 type Connector interface {
 	Connect(kubeconfig []byte) (client.Client, error)
 	Status(ctx context.Context, kubeconfig []byte) (int, error)
-	// CertificatesUntil returns the ends of the certificates that the API server has shown with its last answer, and of
-	// that in the kubeconfig; zero if not known. It sends no request.
+	// CertificatesUntil returns the expiration of the API server's certificate, as of its last answer, and of the
+	// certificate in the kubeconfig; zero if not known. It sends no request.
 	CertificatesUntil(kubeconfig []byte) (server, client time.Time)
 	TunnelWorks(ctx context.Context, kubeconfig []byte) error
-	// BackupStatus asks the process that takes the backups of an etcd. It gives up after seconds.
+	// BackupStatus queries the process that takes the backups of an etcd. It gives up after a few seconds.
 	BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error)
-	// ConfirmOwner tells the process that runs an etcd which epoch the garden has for the control plane.
+	// ConfirmOwner sends the process that runs an etcd the epoch that the garden has for the control plane.
 	ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error
 }
 
 // Reconciler writes conditions and constraints of the Shoots of one seed.
 type Reconciler struct {
 	Garden client.Client // Direct reads and writes.
-	Cache  client.Reader // Of the garden, for what is the same for all Shoots.
+	Cache  client.Reader // For objects in the garden that are the same for all Shoots.
 	Seed   client.Client // Direct reads and writes.
 	Clock  clock.PassiveClock
 	Shoots Connector
 	Events events.EventRecorder // Of the garden.
 
 	SeedName string
-	// Period is how often each Shoot is checked, and the time limit of one check.
+	// Period is the time between two checks of a Shoot, and the timeout of one check.
 	Period            time.Duration
 	Settings          Settings
 	RemediateWebhooks bool
@@ -68,7 +68,7 @@ type Reconciler struct {
 	repairs repairs
 }
 
-// AddToManager registers the controller. The status of a Shoot triggers it only when an operation has ended.
+// AddToManager registers the controller. Changes of a Shoot's status trigger it only when an operation has ended.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int) error {
 	ended := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, ok1 := e.ObjectOld.(*corev1beta1.Shoot)

@@ -8,7 +8,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Finding is what a check says about a condition now.
+// Finding is the result of the check for a condition.
 type Finding struct {
 	Status  corev1beta1.ConditionStatus
 	Reason  string
@@ -30,7 +30,7 @@ func unknown(reason, message string) Finding {
 	return Finding{Status: corev1beta1.ConditionUnknown, Reason: reason, Message: message}
 }
 
-// Operation is what thresholds depend on besides the condition.
+// Operation is the part of a Shoot's status on which thresholds depend, besides the condition.
 type Operation struct {
 	Last      *corev1beta1.LastOperation
 	HasErrors bool

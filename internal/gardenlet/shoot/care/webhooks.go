@@ -85,7 +85,7 @@ var workloads = []string{
 	"replicasets/status", "replicasets/scale",
 }
 
-// Webhook is what the rule needs of a webhook of either kind.
+// Webhook has the properties of a validating or mutating webhook that the rule needs.
 type Webhook struct {
 	Configuration, Name               string
 	FailurePolicy                     *admissionregistrationv1.FailurePolicyType
@@ -100,7 +100,7 @@ func own(l map[string]string) bool {
 		l["origin"] == "gardener"
 }
 
-// Problematic tells whether the webhook can keep the system from working when it does not answer.
+// Problematic reports whether the webhook can block the system when it does not answer.
 func Problematic(w Webhook) bool {
 	if hits(w, systemLeases) && (w.TimeoutSeconds == nil || *w.TimeoutSeconds > maxLeaseTimeoutSeconds) {
 		return true

@@ -1,6 +1,6 @@
-// Package cleanup deletes what users have left in a Shoot before its machines go, in four ordered steps, so that load
-// balancers and volumes that belong to it do not stay behind at the provider.
+// Package cleanup deletes the objects of users in a Shoot before its machines are deleted, in four ordered steps, so
+// that no load balancers and volumes of the Shoot remain at the provider.
 //
-// What to delete, when to give up on graceful deletion and what to leave alone is a table and pure functions; Run makes
-// one pass over one step and reports what is left.
+// A table and pure functions decide what to delete, when to stop waiting for graceful deletion, and what to leave
+// alone; Run makes one pass over one step and returns what remains.
 package cleanup

@@ -26,14 +26,14 @@ const (
 	maxLeft = 1000
 )
 
-// Annotations by which the CSI sidecar deletes a snapshot at the provider.
+// Annotations that make the CSI sidecar delete a snapshot at the provider.
 const (
 	annotationSnapshotBeingDeleted = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
 	annotationSnapshotBeingCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 )
 
-// Run makes one pass over the step and returns the objects that are still there, as "Kind namespace/name", sorted. An
-// empty result means that the step is done; of a kind with more than maxLeft objects, some are left out.
+// Run makes one pass over the step and returns the remaining objects, as "Kind namespace/name", sorted. An empty result
+// means that the step is done. If a kind has more than maxLeft objects, some of them are left out.
 func Run(ctx context.Context, shoot client.Client, step Step, now time.Time) ([]string, error) {
 	left := make([][]string, len(step.Kinds))
 	group, ctx := errgroup.WithContext(ctx)

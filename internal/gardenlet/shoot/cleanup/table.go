@@ -11,11 +11,11 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Step is a group of kinds that are deleted together, with the times they are given.
+// Step is a group of kinds that are deleted together, with their timeouts.
 type Step struct {
 	Name  string
 	Kinds []schema.GroupVersionKind
-	// Grace is the grace period of a deletion; Finalize the time after which finalizers are stripped.
+	// Grace is the grace period of a deletion; Finalize is the time after which finalizers are removed.
 	Grace, Finalize time.Duration
 }
 
@@ -25,7 +25,7 @@ const (
 	finalizeLater = time.Hour
 )
 
-// The steps, in order. VolumeSnapshots goes along with KubernetesResources.
+// The steps, in order. VolumeSnapshots runs together with KubernetesResources.
 const (
 	Webhooks            = "webhooks"
 	ExtendedAPIs        = "extended-apis"
@@ -77,7 +77,7 @@ var table = map[string]entry{
 		kinds("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "VolumeSnapshotContent")},
 }
 
-// Plan returns a step with the times that the Shoot's annotations ask for; ok is false if the step is to be left out.
+// Plan returns a step with the timeouts in the Shoot's annotations; ok is false if the step is skipped.
 func Plan(name string, annotations map[string]string) (step Step, ok bool, err error) {
 	e, known := table[name]
 	if !known {
@@ -106,14 +106,14 @@ func Plan(name string, annotations map[string]string) (step Step, ok bool, err e
 	return step, true, nil
 }
 
-// Labels that keep objects.
+// Labels of objects that are kept.
 const (
 	labelSystemComponent = corev1beta1.LabelRole
 	labelProvider        = "provider"
 	labelAutomanaged     = "kube-aggregator.kubernetes.io/automanaged"
 )
 
-// Kept tells whether an object of a kind is left alone.
+// Kept reports whether an object of a kind is kept.
 func Kept(kind string, labels map[string]string) bool {
 	if labels[labelSystemComponent] == corev1beta1.RoleSystemComponent {
 		return true
@@ -134,13 +134,13 @@ func Kept(kind string, labels map[string]string) bool {
 type Action int
 
 const (
-	Keep     Action = iota // Leave it alone; it does not count as left over.
-	Delete                 // Ask for its deletion.
-	Wait                   // It is being deleted and has time left.
-	Finalize               // Its time is over: strip the finalizers.
+	Keep     Action = iota // Leave it alone; it does not count as remaining.
+	Delete                 // Request its deletion.
+	Wait                   // Its deletion is in progress and within its time.
+	Finalize               // Its time is over: remove the finalizers.
 )
 
-// Decide says what to do with an object at now.
+// Decide decides what to do with an object at the time now.
 func Decide(step Step, kind string, o metav1.Object, now time.Time) Action {
 	if Kept(kind, o.GetLabels()) {
 		return Keep

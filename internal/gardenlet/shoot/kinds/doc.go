@@ -1,7 +1,7 @@
-// Package kinds maps the kinds that the gardenlet uses in Shoots to their resources without asking the Shoot for
-// everything that it serves: a description of all kinds is as large as the owner of the Shoot makes it, so that a
-// client that needs one can be locked out.
+// Package kinds maps the kinds that the gardenlet uses in Shoots to their resources without reading the complete
+// discovery information of the Shoot: its size depends on what the Shoot's owner installs, so that a client that reads
+// it can be locked out.
 //
-// The kinds of Kubernetes are known here. Others are the custom resources whose encryption the owner has configured; of
-// those, only their own group is asked for.
+// The kinds of Kubernetes are known here. The others are custom resources for which the owner has configured
+// encryption; for these, only their own group is discovered.
 package kinds

@@ -65,8 +65,7 @@ type mapper struct {
 	server          discovery.DiscoveryInterface
 }
 
-// NewMapper returns a mapper that asks the server for groups whose kinds are not known. It keeps no answers; a client
-// does.
+// NewMapper returns a mapper that discovers groups whose kinds are not known. It caches no answers; clients do.
 func NewMapper(server discovery.DiscoveryInterface) meta.RESTMapper {
 	var versions []schema.GroupVersion
 	for _, k := range table {
@@ -87,8 +86,8 @@ func scope(namespaced bool) meta.RESTScope {
 	return meta.RESTScopeRoot
 }
 
-// RESTMapping finds the resource of a kind. Without a version it is one of the server's preferred version, if that has
-// it.
+// RESTMapping returns the resource of a kind. Without a version, it is that of the server's preferred version, if that
+// version has the kind.
 func (m mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if mapping, err := m.RESTMapper.RESTMapping(gk, versions...); err == nil {
 		return mapping, nil
@@ -107,8 +106,7 @@ func (m mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.REST
 	}, nil
 }
 
-// KindFor finds the kind of a resource. An empty group is that of Kubernetes' core, as in the configuration of
-// encryption.
+// KindFor returns the kind of a resource. An empty group is the core group, as in the configuration of encryption.
 func (m mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	for _, k := range table {
 		if k.Group == resource.Group && k.resource == resource.Resource &&

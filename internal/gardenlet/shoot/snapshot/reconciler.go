@@ -1,8 +1,8 @@
-// Package snapshot takes full snapshots of Shoots' etcds on request: the annotation hortus.dev/take-backup.
+// Package snapshot takes full snapshots of Shoots' etcds on request, by the annotation hortus.dev/take-backup.
 //
-// A snapshot is one request to the process that takes the backups, which answers when it is stored. The outcome is an
-// event, good or bad, and the annotation goes: whoever wants another attempt requests it. After a restart of the
-// gardenlet in between it is taken once more, which does no harm.
+// A snapshot is one request to the process that takes the backups, which answers when the snapshot is stored. The
+// result, success or failure, is reported as an event, and the annotation is removed; another attempt needs another
+// request. If the gardenlet restarts in between, the snapshot is taken once more, which does no harm.
 package snapshot
 
 import (
@@ -41,12 +41,12 @@ const (
 	concurrency = 3
 )
 
-// Connector reaches the process that takes the backups of an etcd.
+// Connector connects to the process that takes the backups of an etcd.
 type Connector interface {
 	TakeBackup(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error)
 }
 
-// Reconciler takes the snapshots that owners of the Shoots of one seed request.
+// Reconciler takes the snapshots requested by owners of the Shoots of one seed.
 type Reconciler struct {
 	Garden   client.Client // Direct reads and writes.
 	Seed     client.Client // Direct reads.
@@ -68,7 +68,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// Reconcile takes one snapshot if it is requested.
+// Reconcile takes one snapshot if requested.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)

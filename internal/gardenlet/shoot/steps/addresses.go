@@ -9,7 +9,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// AdvertisedAddresses tells users where the API server is.
+// AdvertisedAddresses publishes the addresses of the API server for users.
 var AdvertisedAddresses = &flow.Step[*Scope]{
 	Name:   "advertised-addresses",
 	After:  []*flow.Step[*Scope]{GatewayAddress},

@@ -9,7 +9,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// APIServerProxy stands in for the API server's address on every node.
+// APIServerProxy listens on every node at the address that the API server advertises, and forwards connections to it.
 var APIServerProxy = &flow.Step[*Scope]{
 	Name:   "apiserver-proxy",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, KubeAPIServerService, OperatingSystemConfig},

@@ -21,8 +21,8 @@ import (
 // extension makes it for the BackupEntry.
 const backupSecret = "etcd-backup"
 
-// BackupEntry is the Shoot's place in the bucket of its seed. It is in the garden and outlives the Shoot by the grace
-// period.
+// BackupEntry is the Shoot's place in the bucket of its seed. It is an object of the garden and outlives the Shoot by
+// the grace period.
 var BackupEntry = &flow.Step[*Scope]{
 	Name:   "backup-entry",
 	After:  []*flow.Step[*Scope]{Namespace},

@@ -11,8 +11,8 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot/cleanup"
 )
 
-// The clean-up of a Shoot before its machines go: first what could intervene, then what defines kinds, then workload
-// and what stands for something outside.
+// The cleanup of a Shoot before its machines are deleted: first objects that could interfere, then definitions of
+// kinds, then workload and objects that represent external resources.
 var (
 	CleanWebhooks = &flow.Step[*Scope]{
 		Name:   "clean-webhooks",

@@ -16,7 +16,7 @@ import (
 // cloudProviderSecret is where extensions find the user's credentials.
 const cloudProviderSecret = "cloudprovider"
 
-// CloudCredentials copies the credentials that the Shoot is bound to next to its control plane.
+// CloudCredentials copies the credentials of the Shoot's binding into its control plane namespace.
 var CloudCredentials = &flow.Step[*Scope]{
 	Name:   "cloud-credentials",
 	After:  []*flow.Step[*Scope]{Namespace},

@@ -23,7 +23,7 @@ const recheck = 2 * time.Second
 // recheckPods is how soon to look again at pods that are ending: most do within a second.
 const recheckPods = 500 * time.Millisecond
 
-// ReadKubeconfig returns the gardenlet's own way into a Shoot, or nil if there is none yet.
+// ReadKubeconfig returns the gardenlet's own kubeconfig for a Shoot, or nil if there is none yet.
 func ReadKubeconfig(ctx context.Context, seed client.Reader, namespace string) ([]byte, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: nameGardenerInternal, Namespace: namespace}}
 	if _, err := kube.Exists(ctx, seed, secret); err != nil {
@@ -63,7 +63,7 @@ func (cluster *Cluster) tunnelWorks(ctx context.Context) error {
 	return cluster.connector.TunnelWorks(ctx, kubeconfig)
 }
 
-// Connection waits until the gardenlet itself reaches the Shoot's API server.
+// Connection waits until the gardenlet itself can reach the Shoot's API server.
 var Connection = &flow.Step[*Scope]{
 	Name:    "connection",
 	After:   []*flow.Step[*Scope]{KubeAPIServerReady},
@@ -80,7 +80,7 @@ func ensureConnection(ctx context.Context, cluster *Cluster) (flow.Outcome, erro
 	return flow.Done(), nil
 }
 
-// Tunnel waits until the API server reaches nodes of the Shoot.
+// Tunnel waits until the API server can reach nodes of the Shoot.
 var Tunnel = &flow.Step[*Scope]{
 	Name:    "tunnel",
 	After:   []*flow.Step[*Scope]{SystemComponentsReady, Worker},

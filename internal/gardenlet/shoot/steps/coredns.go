@@ -45,7 +45,7 @@ func ensureCoreDNS(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, er
 	return flow.Done(), seed.applyShootResource(ctx, coredns.ResourceName, coredns.Render(v))
 }
 
-// RestartCoreAddons replaces the pods of CoreDNS one after the other, when that task is asked for.
+// RestartCoreAddons replaces the pods of CoreDNS one after the other when that task is requested.
 var RestartCoreAddons = &flow.Step[*Scope]{
 	Name:   "restart-core-addons",
 	After:  []*flow.Step[*Scope]{CoreDNS, SystemComponentsReady},

@@ -59,8 +59,8 @@ const (
 // certificateValidity of everything that is renewed by replacing pods.
 const certificateValidity = 365 * 24 * time.Hour
 
-// Credentials makes the CAs, keys and certificates of the control plane, except the API server's certificate, which
-// needs an address that only exists later.
+// Credentials generates the CAs, keys and certificates of the control plane, except the API server's certificate, which
+// requires an address that is known only later.
 var Credentials = &flow.Step[*Scope]{
 	Name:   "credentials",
 	After:  []*flow.Step[*Scope]{Namespace},
@@ -154,7 +154,7 @@ func desiredCredentials(s *Values) []credential {
 		certificate(machinecontrollermanager.Name, machinecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
 		credential{config: secretsmanager.Certificate{
 			Name: nameKubeletClient, CommonName: shootsystem.UserKubeletClient, SignedBy: nameCAKubelet, Usage: pki.Client,
-			Validity: certificateValidity, ForOldPeers: true, // Logs and shells of nodes that are not replaced yet.
+			Validity: certificateValidity, ForOldPeers: true, // For logs and shells on nodes that are not replaced yet.
 		}},
 		certificate(nameWebhooks, resourcemanager.Name, nameCA, pki.Server, resourcemanager.WebhookDNSNames(s.Namespace)),
 		certificate(nameVPNShoot, tunnel.ClientCommonName, nameCAVPN, pki.Client, nil),

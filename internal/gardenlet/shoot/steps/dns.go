@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// DNSInternal leads machines to the API server.
+// DNSInternal is the DNS record by which machines find the API server.
 var DNSInternal = &flow.Step[*Scope]{
 	Name:   "dns-internal",
 	After:  []*flow.Step[*Scope]{References, GatewayAddress},
@@ -26,7 +26,7 @@ var DNSInternal = &flow.Step[*Scope]{
 	}),
 }
 
-// DNSExternal leads users to the API server.
+// DNSExternal is the DNS record by which users find the API server.
 var DNSExternal = &flow.Step[*Scope]{
 	Name:   "dns-external",
 	After:  []*flow.Step[*Scope]{References, GatewayAddress},

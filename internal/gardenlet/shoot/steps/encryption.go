@@ -29,10 +29,10 @@ const annotationRewritten = "hortus.dev/objects-rewritten-with"
 // alwaysEncrypted is encrypted in every Shoot.
 const alwaysEncrypted = "secrets"
 
-// EncryptionAtRest waits until what is stored in etcd is encrypted as the spec and a rotation of the key ask for. The
-// API servers are led there by the step KubeAPIServer, one change per roll-out; this step writes objects again that are
-// stored otherwise, and proves by reading etcd that none is left. It trusts no other step: the readiness of API servers
-// may be skipped, the safety of data may not.
+// EncryptionAtRest waits until all data in etcd is encrypted as required by the spec and by a rotation of the key. The
+// step KubeAPIServer changes the API servers accordingly, one change per rollout. This step rewrites objects that are
+// stored otherwise, and verifies by reading etcd that none is left. It relies on no other step: the readiness of API
+// servers may be skipped, the safety of data may not.
 var EncryptionAtRest = &flow.Step[*Scope]{
 	Name:    "encryption-at-rest",
 	After:   []*flow.Step[*Scope]{KubeAPIServerReady, Connection},

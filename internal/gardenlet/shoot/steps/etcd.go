@@ -38,7 +38,7 @@ var Etcd = &flow.Step[*Scope]{
 	Recheck: recheckPods,
 }
 
-// EtcdActivated starts an etcd that was prepared for a move. Only an owner of the control plane may do that.
+// EtcdActivated starts an etcd that was prepared for a move. Only the owner of the control plane may do that.
 var EtcdActivated = &flow.Step[*Scope]{
 	Name:    "etcd-activated",
 	After:   []*flow.Step[*Scope]{Etcd},
@@ -47,7 +47,8 @@ var EtcdActivated = &flow.Step[*Scope]{
 	Recheck: recheckPods,
 }
 
-// EtcdReady waits for it. It is a step of its own so that the API server's pods can be created meanwhile: they retry.
+// EtcdReady waits for etcd. It is a separate step, so that the API server's pods, which retry, can be created
+// meanwhile.
 var EtcdReady = &flow.Step[*Scope]{
 	Name:   "etcd-ready",
 	After:  []*flow.Step[*Scope]{Etcd, EtcdActivated},
@@ -221,7 +222,8 @@ func etcdBackup(ctx context.Context, s *Values, seed *Seed) (*etcd.Backup, error
 	return backup, nil
 }
 
-// RunningEpoch is the epoch for which etcd runs in a namespace; 0 if there is none, it has no backups, or it stands by.
+// RunningEpoch is the epoch with which etcd runs in a namespace; 0 if there is no etcd, it has no backups, or it is on
+// standby.
 func RunningEpoch(ctx context.Context, seed client.Reader, namespace string) (int64, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: namespace}}
 	if found, err := kube.Exists(ctx, seed, set); err != nil || !found {
@@ -234,8 +236,8 @@ func RunningEpoch(ctx context.Context, seed client.Reader, namespace string) (in
 	return epoch, nil
 }
 
-// BackupAccess is how to reach the service of an etcd's backups, with the certificates that the etcd itself uses.
-// It reports false if the etcd has no backups.
+// BackupAccess returns how to connect to the backup service of an etcd, with the certificates that the etcd itself
+// uses. It returns false if the etcd has no backups.
 func BackupAccess(ctx context.Context, seed client.Reader, set *appsv1.StatefulSet) (EtcdAccess, bool, error) {
 	if !etcd.HasBackups(set) {
 		return EtcdAccess{}, false, nil

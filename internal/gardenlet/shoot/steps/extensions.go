@@ -14,7 +14,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// The extensions of a Shoot run at three points of a reconciliation and two of a deletion, as their registration says.
+// The extensions of a Shoot run at three points of a reconciliation and two of a deletion, as specified in their
+// registration.
 var (
 	ExtensionsBeforeKubeAPIServer = &flow.Step[*Scope]{
 		Name:   "extensions-before-kube-apiserver",
@@ -39,7 +40,7 @@ var (
 		SkipIf: when(asleep, withoutExtensions(corev1beta1.AfterWorker)),
 		Ensure: use2(ensureExtensions(corev1beta1.AfterWorker)),
 	}
-	// StaleExtensions deletes those that are no longer wanted.
+	// StaleExtensions deletes Extension objects that are no longer required.
 	StaleExtensions = &flow.Step[*Scope]{
 		Name:   "stale-extensions",
 		After:  []*flow.Step[*Scope]{KubeAPIServerReady},

@@ -18,10 +18,11 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// The forced deletion of a Shoot releases everything without touching the user's cluster or the provider: what is
-// left there is the user's to remove.
+// The forced deletion of a Shoot removes everything from the seed without touching the user's cluster or the provider:
+// whatever remains there is for the user to delete.
 var (
-	// ForceMachines releases the machines; first the controller goes, so that it does not act on them.
+	// ForceMachines removes the machine objects without deleting the machines. The machine controller is deleted first, so
+	// that it does not act on them.
 	ForceMachines = &flow.Step[*Scope]{
 		Name:    "force-machines",
 		Ensure:  use1(forceMachines),
@@ -33,7 +34,7 @@ var (
 		After:  []*flow.Step[*Scope]{ForceMachines},
 		Ensure: use1(forceExtensions),
 	}
-	// ForceManagedResources releases what was applied to the Shoot.
+	// ForceManagedResources deletes the ManagedResources without deleting their objects in the Shoot.
 	ForceManagedResources = &flow.Step[*Scope]{
 		Name:    "force-managed-resources",
 		After:   []*flow.Step[*Scope]{ForceExtensions},

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// GardenObjects publishes in the project's namespace what users and the garden need to reach the Shoot.
+// GardenObjects publishes, in the project's namespace, what users and the garden need to connect to the Shoot.
 var GardenObjects = &flow.Step[*Scope]{
 	Name:   "garden-objects",
 	After:  []*flow.Step[*Scope]{Credentials},

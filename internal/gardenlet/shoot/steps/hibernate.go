@@ -26,8 +26,8 @@ import (
 	"hortus.dev/hortus/internal/pages"
 )
 
-// Hibernate puts the control plane to sleep once no node is left. Volumes, the provider's network and the namespace
-// stay.
+// Hibernate scales the control plane down once no node is left. Volumes, the provider's network and the namespace
+// remain.
 var Hibernate = &flow.Step[*Scope]{
 	Name: "hibernate",
 	After: []*flow.Step[*Scope]{
@@ -146,7 +146,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 		strings.Join(running[:min(shownPods, len(running))], ", "))), nil
 }
 
-// RestartControlPlane deletes the pods that maintenance may restart, when that task is asked for.
+// RestartControlPlane deletes the pods that maintenance may restart when that task is requested.
 var RestartControlPlane = &flow.Step[*Scope]{
 	Name:   "restart-control-plane",
 	After:  []*flow.Step[*Scope]{ControlPlane, KubeControllerManager},

@@ -16,14 +16,14 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// Severe times of the extension contract, section 1: how long errors with codes are tolerated.
+// Times in section 1 of the extension contract: how long errors with codes are tolerated.
 const (
 	severeInfrastructure = 3 * time.Minute
 	severeDefault        = 30 * time.Second
 	severeDNS            = 15 * time.Second
 )
 
-// Infrastructure is the network and whatever else the provider needs before there can be machines.
+// Infrastructure is the network and everything else that the provider needs before it can create machines.
 var Infrastructure = &flow.Step[*Scope]{
 	Name:   "infrastructure",
 	After:  []*flow.Step[*Scope]{CloudCredentials, Credentials, References},

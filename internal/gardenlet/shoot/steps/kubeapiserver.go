@@ -22,7 +22,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// KubeAPIServerService is the API server's address in the seed, and holds the one that the server advertises.
+// KubeAPIServerService is the API server's address in the seed, and reserves the address that the server advertises.
 var KubeAPIServerService = &flow.Step[*Scope]{
 	Name:  "kube-apiserver-service",
 	After: []*flow.Step[*Scope]{Namespace},
@@ -39,7 +39,7 @@ var KubeAPIServerService = &flow.Step[*Scope]{
 	}),
 }
 
-// Route makes the seed's gateway lead the Shoot's host names to the Service.
+// Route makes the seed's gateway route the Shoot's host names to the Service.
 var Route = &flow.Step[*Scope]{
 	Name:   "route",
 	After:  []*flow.Step[*Scope]{KubeAPIServerService},
@@ -71,7 +71,7 @@ var KubeAPIServer = &flow.Step[*Scope]{
 	Recheck: recheckPods,
 }
 
-// KubeAPIServerReady waits until the newest version of it serves.
+// KubeAPIServerReady waits until the newest version of the API server serves requests.
 var KubeAPIServerReady = &flow.Step[*Scope]{
 	Name:    "kube-apiserver-ready",
 	After:   []*flow.Step[*Scope]{KubeAPIServer, EtcdReady},

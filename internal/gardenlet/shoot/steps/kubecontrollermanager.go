@@ -10,7 +10,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// KubeControllerManager runs the controllers of Kubernetes.
+// KubeControllerManager runs the controllers of Kubernetes for the Shoot.
 var KubeControllerManager = &flow.Step[*Scope]{
 	Name:   "kube-controller-manager",
 	After:  []*flow.Step[*Scope]{KubeAPIServerReady},

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// KubeProxy makes Services work on the Shoot's nodes, unless the user does so by other means.
+// KubeProxy makes Services work on the Shoot's nodes, unless the user has disabled it.
 var KubeProxy = &flow.Step[*Scope]{
 	Name:   "kube-proxy",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, OperatingSystemConfig},

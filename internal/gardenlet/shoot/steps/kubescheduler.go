@@ -10,7 +10,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// KubeScheduler places pods on the Shoot's nodes.
+// KubeScheduler schedules pods on the Shoot's nodes.
 var KubeScheduler = &flow.Step[*Scope]{
 	Name:   "kube-scheduler",
 	After:  []*flow.Step[*Scope]{KubeAPIServerReady},

@@ -17,25 +17,25 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// StopLeftover ends everything that is left here of a control plane that another seed has taken over. The volume of
-// etcd stays: the other seed may not have all it needs yet.
+// StopLeftover stops the leftovers on this seed of a control plane that another seed has taken over. The volume of etcd
+// remains: the other seed may not have all the data yet.
 func StopLeftover() *flow.Graph[*Scope] { return flow.New(LeftoverStopped) }
 
-// RemoveLeftover removes it all, touching neither the cluster nor the provider: they belong to the other seed now. So
-// no extension is asked; finalizers go first.
+// RemoveLeftover removes all leftovers without touching the cluster or the provider, which belong to the other seed
+// now. No extension is involved; finalizers are removed first.
 func RemoveLeftover() *flow.Graph[*Scope] {
 	return flow.New(LeftoverStopped,
 		LeftoverObjectsDropped).Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace))
 }
 
 var (
-	// LeftoverStopped scales every workload to nothing, and waits for its pods.
+	// LeftoverStopped scales every workload to zero, and waits until its pods are gone.
 	LeftoverStopped = &flow.Step[*Scope]{
 		Name:    "leftover-stopped",
 		Ensure:  use1(ensureLeftoverStopped),
 		Recheck: recheckPods,
 	}
-	// LeftoverObjectsDropped drops the objects that stand for something outside.
+	// LeftoverObjectsDropped removes the objects that represent external resources, without deleting these.
 	LeftoverObjectsDropped = &flow.Step[*Scope]{
 		Name:    "leftover-objects-dropped",
 		After:   []*flow.Step[*Scope]{LeftoverStopped},
@@ -148,7 +148,7 @@ func dropBackupEntry(ctx context.Context, s *Values, seed *Seed) (int, error) {
 	return 0, err
 }
 
-// RemoveCluster deletes the Cluster object, after everything in the namespace.
+// RemoveCluster deletes the Cluster object, after everything in the namespace is deleted.
 func RemoveCluster(ctx context.Context, seed client.Client, namespace string) error {
 	_, err := kube.Delete(ctx, seed, &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	return err

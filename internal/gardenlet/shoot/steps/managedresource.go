@@ -86,8 +86,9 @@ func (seed *Seed) shootResources(ctx context.Context) ([]resourcesv1alpha1.Manag
 	return out, nil
 }
 
-// ShootResources stands for what the gardenlet itself puts into the Shoot. Machines come after it, and in a deletion go
-// before it, since draining them needs it.
+// ShootResources comes after all steps that apply something of the gardenlet's own to the Shoot; in a deletion it
+// removes these objects. Machines are created after it and deleted before it, since draining them requires these
+// objects.
 var ShootResources = &flow.Step[*Scope]{
 	Name:   "shoot-resources",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, ShootSystem, CoreDNS, KubeProxy, APIServerProxy, VPNShoot, NodeAgent},
@@ -133,7 +134,7 @@ func deleteLostPods(ctx context.Context, cluster *Cluster) error {
 	return nil
 }
 
-// SystemComponentsReady waits until everything that the gardenlet has put into the Shoot is healthy.
+// SystemComponentsReady waits until everything that the gardenlet has applied to the Shoot is healthy.
 var SystemComponentsReady = &flow.Step[*Scope]{
 	Name:   "system-components-ready",
 	After:  []*flow.Step[*Scope]{ShootResources, Network, Worker},

@@ -25,10 +25,10 @@ import (
 	"hortus.dev/hortus/internal/ownership"
 )
 
-// Migrate is the flow by which the source hands a control plane over. All that takes long happens while the API server
-// still serves: extensions stop acting, and the destination prepares. What is left for the time without an API is the
-// end of the server and the last delta of etcd. After it nothing here writes any more, and the status of the Shoot
-// names the destination.
+// Migrate is the flow by which the source hands over a control plane. Everything that takes long happens while the API
+// server still serves: extensions stop acting, and the destination prepares. Only the end of the server and the last
+// delta of etcd remain for the time without an API. After the flow nothing on this seed writes any more, and the status
+// of the Shoot names the destination.
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
 		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
@@ -38,39 +38,40 @@ func Migrate() *flow.Graph[*Scope] {
 }
 
 var (
-	// EtcdSaved makes the last delta small, and finds out whether backups work before anything is stopped.
+	// EtcdSaved keeps the last delta small, and checks that backups work before anything is stopped.
 	EtcdSaved = &flow.Step[*Scope]{
 		Name:    "etcd-saved",
 		SkipIf:  when(destinationCalled),
 		Ensure:  use2(ensureEtcdSaved),
 		Recheck: recheckPods,
 	}
-	// MachineControllerStopped: from here on no machine comes or goes until the destination has its own controller.
+	// MachineControllerStopped: from here on no machine is created or deleted until the destination runs its own
+	// controller.
 	MachineControllerStopped = &flow.Step[*Scope]{
 		Name:    "machine-controller-stopped",
 		After:   []*flow.Step[*Scope]{EtcdSaved},
 		Ensure:  use1(ensureMachineControllerStopped),
 		Recheck: recheckPods,
 	}
-	// WorkerMigrated: the extension of the Worker acts no more; the machines stay as they are.
+	// WorkerMigrated: the extension of the Worker has stopped acting; the machines remain as they are.
 	WorkerMigrated = &flow.Step[*Scope]{
 		Name:   "worker-migrated",
 		After:  []*flow.Step[*Scope]{MachineControllerStopped},
 		Ensure: use2(migrate(only(extensionsv1alpha1.WorkerKind))),
 	}
-	// OthersMigrated: so do the extensions that the API server does without.
+	// OthersMigrated: the other extensions that the API server does not need have stopped acting, too.
 	OthersMigrated = &flow.Step[*Scope]{
 		Name:   "extensions-migrated",
 		After:  []*flow.Step[*Scope]{WorkerMigrated},
 		Ensure: use2(migrate(except(extensionsv1alpha1.WorkerKind, extensionsv1alpha1.InfrastructureKind))),
 	}
-	// InfrastructureMigrated comes after all that is built on the infrastructure.
+	// InfrastructureMigrated comes after everything that depends on the infrastructure.
 	InfrastructureMigrated = &flow.Step[*Scope]{
 		Name:   "infrastructure-migrated",
 		After:  []*flow.Step[*Scope]{OthersMigrated},
 		Ensure: use2(migrate(only(extensionsv1alpha1.InfrastructureKind))),
 	}
-	// StateSaved brings to the garden what the destination prepares with.
+	// StateSaved saves in the garden the state from which the destination prepares.
 	StateSaved = &flow.Step[*Scope]{
 		Name:    "state-saved",
 		After:   []*flow.Step[*Scope]{InfrastructureMigrated},
@@ -78,35 +79,35 @@ var (
 		Ensure:  use2(ensureStateSaved),
 		Recheck: recheckPods,
 	}
-	// BackupEntryHandedOver lets the destination have access to the backups. Etcd keeps what it has here.
+	// BackupEntryHandedOver gives the destination access to the backups. Etcd keeps its access here.
 	BackupEntryHandedOver = &flow.Step[*Scope]{
 		Name:   "backup-entry-handed-over",
 		After:  []*flow.Step[*Scope]{StateSaved},
 		Ensure: use2(ensureBackupEntryHandedOver),
 	}
-	// DestinationPrepared calls the destination and waits for its answer.
+	// DestinationPrepared requests the preparation from the destination and waits until it is done.
 	DestinationPrepared = &flow.Step[*Scope]{
 		Name:    "destination-prepared",
 		After:   []*flow.Step[*Scope]{BackupEntryHandedOver},
 		Ensure:  use2(ensureDestinationPrepared),
 		Recheck: 200 * time.Millisecond, // The answer is in the garden, and cannot be watched.
-		Limit:   15 * time.Minute,       // The destination may have to make a network.
+		Limit:   15 * time.Minute,       // The destination may have to create a network.
 	}
-	// KubeAPIServerStopped ends all that writes to etcd.
+	// KubeAPIServerStopped stops everything that writes to etcd.
 	KubeAPIServerStopped = &flow.Step[*Scope]{
 		Name:    "kube-apiserver-stopped",
 		After:   []*flow.Step[*Scope]{DestinationPrepared},
 		Ensure:  use1(ensureKubeAPIServerStopped),
 		Recheck: 100 * time.Millisecond,
 	}
-	// LateExtensionsMigrated are those that the API server needs, as their registration says.
+	// LateExtensionsMigrated are the extensions that the API server needs, as specified in their registration.
 	LateExtensionsMigrated = &flow.Step[*Scope]{
 		Name:   "late-extensions-migrated",
 		After:  []*flow.Step[*Scope]{KubeAPIServerStopped},
 		SkipIf: when(withoutLateExtensions),
 		Ensure: use2(migrateLate),
 	}
-	// LateStateSaved brings what they have left to the garden.
+	// LateStateSaved saves the state of these extensions in the garden.
 	LateStateSaved = &flow.Step[*Scope]{
 		Name:    "late-state-saved",
 		After:   []*flow.Step[*Scope]{LateExtensionsMigrated},
@@ -114,7 +115,7 @@ var (
 		Ensure:  use2(ensureLateStateSaved),
 		Recheck: recheckPods,
 	}
-	// LastDeltaSaved puts everything that was ever acknowledged into the backups.
+	// LastDeltaSaved saves every acknowledged write to the backups.
 	LastDeltaSaved = &flow.Step[*Scope]{
 		Name:    "last-delta-saved",
 		After:   []*flow.Step[*Scope]{KubeAPIServerStopped},

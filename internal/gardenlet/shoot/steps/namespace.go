@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/internal/networkpolicy"
 )
 
-// Namespace holds the control plane in the seed.
+// Namespace is the control plane namespace in the seed.
 var Namespace = &flow.Step[*Scope]{
 	Name:    "namespace",
 	After:   []*flow.Step[*Scope]{RequiredExtensions},
@@ -58,8 +58,8 @@ func applyNamespace(
 	return flow.Done(), nil
 }
 
-// Isolated comes last: now all pods of a control plane that an older version has made have the labels by which they get
-// through.
+// Isolated comes last: only now do all pods of a control plane that an older version has created have the labels that
+// network policies require.
 var Isolated = &flow.Step[*Scope]{
 	Name: "isolated",
 	After: []*flow.Step[*Scope]{
@@ -137,8 +137,8 @@ func remaining(ns *corev1.Namespace) string {
 	return ": " + strings.Join(messages, "; ")
 }
 
-// NamespaceFor returns the namespace of a control plane. It carries what others need to know about the Shoot: selectors
-// of network policies and webhooks. The zones are those that it has already.
+// NamespaceFor returns the namespace of a control plane, with the labels and annotations that others need: selectors of
+// network policies and webhooks. It keeps the zones that the namespace already has.
 func NamespaceFor(
 	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, name string,
 	zones []string,

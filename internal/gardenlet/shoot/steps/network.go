@@ -9,7 +9,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// Network is the plugin that connects the Shoot's pods.
+// Network is the network plugin of the Shoot's pods.
 var Network = &flow.Step[*Scope]{
 	Name: "network",
 	After: []*flow.Step[*Scope]{

@@ -29,7 +29,7 @@ const (
 	taintPreferNoSchedule = "deployment.machine.sapcloud.io/prefer-no-schedule"
 )
 
-// NodeAgent delivers the configuration of each pool to the node agents in the Shoot.
+// NodeAgent delivers each pool's configuration to the node agents in the Shoot.
 var NodeAgent = &flow.Step[*Scope]{
 	Name:   "node-agent",
 	After:  []*flow.Step[*Scope]{ShootNamespaces, OperatingSystemConfig},
@@ -138,7 +138,7 @@ func ensureNodesUpdated(ctx context.Context, s *Values, seed *Seed, cluster *Clu
 	return flow.Done(), nil
 }
 
-// ConfigChecksums are what nodes have to have applied, by the key of their pool's configuration.
+// ConfigChecksums are the checksums that nodes must have applied, by the key of their pool's configuration.
 func ConfigChecksums(
 	ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string,
 ) (map[string]string, error) {

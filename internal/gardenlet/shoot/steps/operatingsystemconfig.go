@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// OperatingSystemConfig says, per pool, what is on the machines: at their first boot and from then on.
+// OperatingSystemConfig describes, per pool, what runs on the machines: at their first boot, and from then on.
 var OperatingSystemConfig = &flow.Step[*Scope]{
 	Name: "operating-system-config",
 	// Extensions may have webhooks that change the object, and webhooks in the Shoot for what runs there.

@@ -4,7 +4,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// Reconcile is the flow that makes, changes, puts to sleep and wakes up a Shoot.
+// Reconcile is the flow that creates, updates, hibernates and wakes up a Shoot.
 func Reconcile() *flow.Graph[*Scope] {
 	return flow.New(
 		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
@@ -22,8 +22,8 @@ func Reconcile() *flow.Graph[*Scope] {
 	)
 }
 
-// Delete is the flow that removes a Shoot: its control plane is brought up once more, so that what users have left in
-// the cluster can be cleaned up, and then everything goes in the reverse order of its creation.
+// Delete is the flow that deletes a Shoot: it brings up the control plane once more, so that the users' objects in the
+// cluster can be cleaned up, and then deletes everything in the reverse order of its creation.
 func Delete() *flow.Graph[*Scope] {
 	prepare := flow.New(Namespace, CloudCredentials, Credentials, References).SkipAll(when(notLive))
 	bringUp := flow.New(

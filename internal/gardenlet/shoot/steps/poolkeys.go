@@ -33,7 +33,7 @@ const (
 // poolKeys are the keys of the configuration of one pool.
 type poolKeys struct {
 	Name string `json:"name"`
-	// CurrentVersion is that of the hash which the machines of the pool have been made with.
+	// CurrentVersion is the version of the hash with which the machines of the pool were created.
 	CurrentVersion int `json:"currentVersion"`
 	// Keys by version of the hash, as of the last reconciliation.
 	Keys map[int]string `json:"hashVersionToOSCKey"`

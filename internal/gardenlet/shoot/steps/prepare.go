@@ -16,8 +16,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// Prepare is the flow by which the destination of a move gets ready while the source still serves: everything that
-// neither writes to etcd nor leads clients here.
+// Prepare is the flow by which the destination of a move prepares while the source still serves: every step that
+// neither writes to etcd nor directs clients to this seed.
 func Prepare() *flow.Graph[*Scope] {
 	return flow.New(
 		RequiredExtensions, Namespace, BackupEntry, CloudCredentials, Credentials, References, Infrastructure,
@@ -27,7 +27,7 @@ func Prepare() *flow.Graph[*Scope] {
 }
 
 var (
-	// EtcdPrepared makes an etcd that stands by: it runs and has access to the backups, but claims and restores nothing.
+	// EtcdPrepared creates an etcd on standby: it runs and has access to the backups, but claims and restores nothing.
 	EtcdPrepared = &flow.Step[*Scope]{
 		Name:    "etcd-prepared",
 		After:   []*flow.Step[*Scope]{Credentials, BackupEntry},
@@ -35,7 +35,7 @@ var (
 		Ensure:  use3(ensureEtcd),
 		Recheck: recheck,
 	}
-	// EtcdStandsBy waits for it.
+	// EtcdStandsBy waits until that etcd is on standby.
 	EtcdStandsBy = &flow.Step[*Scope]{
 		Name:    "etcd-stands-by",
 		After:   []*flow.Step[*Scope]{EtcdPrepared},
@@ -44,8 +44,8 @@ var (
 		Limit:   5 * time.Minute,
 		Recheck: recheckPods,
 	}
-	// KubeAPIServerPrepared makes the API server, whose process waits for etcd: etcd's holds its connections until it is
-	// activated. It comes last, because the server gives up after 20 s.
+	// KubeAPIServerPrepared creates the API server, whose process waits for etcd: the etcd on standby holds its
+	// connections until it is activated. It comes last, because the server gives up after 20 s.
 	KubeAPIServerPrepared = &flow.Step[*Scope]{
 		Name: "kube-apiserver-prepared",
 		After: []*flow.Step[*Scope]{
@@ -94,7 +94,7 @@ func ensureKubeAPIServerPrepared(
 	return seed.waitForPods(waitAPIServer, "The API server is being started", pods), nil
 }
 
-// ImagesPulled brings the images of the control plane to a node of the seed, so that nothing has to be fetched between
+// ImagesPulled pulls the images of the control plane to a node of the seed, so that nothing has to be pulled between
 // the end of one API server and the start of the next.
 var ImagesPulled = &flow.Step[*Scope]{
 	Name:    "images-pulled",

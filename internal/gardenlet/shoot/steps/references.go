@@ -15,7 +15,7 @@ import (
 // referencePrefix is put before the names of copied objects, so that a user's name cannot hit one of ours.
 const referencePrefix = "ref-"
 
-// References copies the objects that the Shoot lists as resources next to its control plane, for extensions.
+// References copies the objects that the Shoot lists as resources into its control plane namespace, for extensions.
 var References = &flow.Step[*Scope]{
 	Name:   "references",
 	After:  []*flow.Step[*Scope]{Namespace},

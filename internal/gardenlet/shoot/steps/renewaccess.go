@@ -16,8 +16,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// RenewAccess replaces the tokens of components in the seed while the key that signs them is being rotated: those
-// signed by the old key end with it.
+// RenewAccess replaces the tokens of components in the seed while the key that signs them is being rotated: tokens
+// signed with the old key become invalid with it.
 var RenewAccess = &flow.Step[*Scope]{
 	Name:   "renew-access",
 	After:  []*flow.Step[*Scope]{ResourceManager},

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// RequiredExtensions waits until every extension that the Shoot needs is installed in the seed and ready.
+// RequiredExtensions waits until every extension that the Shoot requires is installed in the seed and ready.
 var RequiredExtensions = &flow.Step[*Scope]{
 	Name:    "required-extensions",
 	Ensure:  use1(ensureRequiredExtensions),

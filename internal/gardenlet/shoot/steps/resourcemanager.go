@@ -14,8 +14,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// ResourceManager applies what runs in the Shoot, and hands out tokens of it to components in the seed. It starts
-// beside the API server and becomes ready when that answers.
+// ResourceManager applies objects to the Shoot, and issues tokens for the Shoot to components in the seed. It starts at
+// the same time as the API server and becomes ready when that answers.
 var ResourceManager = &flow.Step[*Scope]{
 	Name:   "resource-manager",
 	After:  []*flow.Step[*Scope]{KubeAPIServer},
@@ -63,8 +63,8 @@ func applyWorkload(ctx context.Context, s *Values, seed *Seed, objects []client.
 	return seed.deploymentReady(ctx, objects[len(objects)-1].GetName())
 }
 
-// ManagedResources stands for everything that is kept in the Shoot by ManagedResources. Steps that make such come after
-// it; in a deletion it waits until all of them are gone, which needs the API server.
+// ManagedResources stands for all objects that ManagedResources keep in the Shoot. Steps that create ManagedResources
+// come after it; in a deletion it waits until all of them are gone, which requires the API server.
 var ManagedResources = &flow.Step[*Scope]{
 	Name:   "managed-resources",
 	After:  []*flow.Step[*Scope]{ResourceManager},

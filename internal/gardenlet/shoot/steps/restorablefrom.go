@@ -14,9 +14,9 @@ import (
 	"hortus.dev/hortus/internal/restorable"
 )
 
-// RestorableFrom records in the BackupEntry from which point on backups can be restored, once the Shoot has everything
-// for the first time. An earlier point would be a cluster without nodes. A change of the encryption moves the point,
-// see EncryptionAtRest.
+// RestorableFrom records in the BackupEntry the earliest point to which backups can be restored, once the Shoot is
+// complete for the first time. Any earlier point would be a cluster without nodes. A change of the encryption moves the
+// point, see EncryptionAtRest.
 var RestorableFrom = &flow.Step[*Scope]{
 	Name: "restorable-from",
 	After: []*flow.Step[*Scope]{

@@ -19,38 +19,38 @@ import (
 // stays: the process of etcd knows by the ID that it has been done, and its pod keeps its flags.
 const restorationName = "etcd-main-restoration"
 
-// Restoration is a restore of a backup that an owner has requested.
+// Restoration is the restore of a backup as requested by an owner.
 type Restoration struct {
-	// ID tells it from others.
+	// ID identifies the restore.
 	ID string
 	// Revision or Time to restore; the other one is zero.
 	Revision int64
 	Time     time.Time
-	// Phase is how far it is.
+	// Phase is the progress of the restore.
 	Phase RestorationPhase
 }
 
-// RestorationPhase is how far a restore is.
+// RestorationPhase is the progress of a restore.
 type RestorationPhase string
 
-// The phases. Each follows from what was done in the one before it.
+// The phases, in order.
 const (
-	// RestorationRequested: the API servers have to be stopped.
+	// RestorationRequested: the API servers must be stopped.
 	RestorationRequested RestorationPhase = "Requested"
-	// RestorationStopped: nobody writes to etcd, which is to start with the flags of the restore.
+	// RestorationStopped: nothing writes to etcd, which must be started with the flags for the restore.
 	RestorationStopped RestorationPhase = "Stopped"
 	// RestorationDone: etcd runs with the restored data.
 	RestorationDone RestorationPhase = "Done"
-	// RestorationReported: the owner has been told.
+	// RestorationReported: the restore has been reported to the owner.
 	RestorationReported RestorationPhase = "Reported"
 )
 
-// Pending tells whether the API servers have to stay away.
+// Pending reports whether the API servers must not run.
 func (r *Restoration) Pending() bool {
 	return r != nil && (r.Phase == RestorationRequested || r.Phase == RestorationStopped)
 }
 
-// Point names what is restored.
+// Point describes the point that is restored.
 func (r *Restoration) Point() string {
 	if r.Revision > 0 {
 		return fmt.Sprintf("revision %d", r.Revision)
@@ -58,7 +58,7 @@ func (r *Restoration) Point() string {
 	return "the backup of " + r.Time.UTC().Format(time.RFC3339)
 }
 
-// ReadRestoration returns the last one, nil if there was none.
+// ReadRestoration returns the last restore, or nil if there was none.
 func ReadRestoration(ctx context.Context, seed client.Reader, namespace string) (*Restoration, error) {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: restorationName}}
 	if found, err := kube.Exists(ctx, seed, m); err != nil || !found {
@@ -77,7 +77,7 @@ func ReadRestoration(ctx context.Context, seed client.Reader, namespace string) 
 	return r, nil
 }
 
-// WriteRestoration records it.
+// WriteRestoration records a restore.
 func WriteRestoration(ctx context.Context, seed client.Client, namespace string, r *Restoration) error {
 	data := map[string]string{"id": r.ID, "phase": string(r.Phase)}
 	if r.Revision > 0 {
@@ -98,9 +98,9 @@ func (r *Restoration) restore() *etcd.Restore {
 	return &etcd.Restore{ID: r.ID, Revision: r.Revision, Time: r.Time}
 }
 
-// RestoreBackup takes etcd back to an earlier point on request: the API servers are stopped, so that nobody writes or
-// has caches of what is undone, etcd starts anew and restores, and the API servers come back with the step after this
-// one.
+// RestoreBackup restores etcd to an earlier point on request: it stops the API servers, so that nothing writes to etcd
+// or caches data that the restore undoes; it restarts etcd, which restores; and the step after this one starts the API
+// servers again.
 var RestoreBackup = &flow.Step[*Scope]{
 	Name:    "restore-backup",
 	After:   []*flow.Step[*Scope]{Etcd},

@@ -22,7 +22,7 @@ import (
 // API server a batch takes about four seconds.
 const rewriteBatch = 200
 
-// EtcdAccess is how to reach the etcd of a control plane.
+// EtcdAccess has what is needed to connect to the etcd of a control plane.
 type EtcdAccess struct {
 	Endpoint               string
 	CAPEM, CertPEM, KeyPEM []byte

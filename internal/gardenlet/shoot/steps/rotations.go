@@ -2,12 +2,13 @@ package steps
 
 import "hortus.dev/hortus/internal/secretsmanager"
 
-// ObservedRotations is how far rotations of credentials have come, as the Secrets in the control plane namespace tell.
+// ObservedRotations is the progress of credentials rotations, as observed in the Secrets of the control plane
+// namespace.
 type ObservedRotations struct {
 	CertificateAuthorities, ServiceAccountKey, EncryptionKey, SSHKeypair secretsmanager.Rotation
 }
 
-// ObserveRotations reads it from what is there before anything is generated.
+// ObserveRotations observes the rotations before any Secret is generated.
 func ObserveRotations(m *secretsmanager.Manager) ObservedRotations {
 	return ObservedRotations{
 		CertificateAuthorities: m.Rotation(

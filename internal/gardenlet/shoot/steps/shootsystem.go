@@ -23,8 +23,8 @@ func ensureShootNamespaces(ctx context.Context, seed *Seed) (flow.Outcome, error
 	return flow.Done(), seed.applyShootResource(ctx, shootsystem.NamespaceResourceName, shootsystem.Namespaces())
 }
 
-// ShootSystem brings roles and descriptions of the cluster into the Shoot, and the webhooks of the resource-manager, on
-// which objects of extensions rely.
+// ShootSystem applies roles, information about the cluster, and the webhooks of the resource-manager, on which objects
+// of extensions rely, to the Shoot.
 var ShootSystem = &flow.Step[*Scope]{
 	Name:   "shoot-system",
 	After:  []*flow.Step[*Scope]{ManagedResources, ClusterIdentity},

@@ -16,16 +16,16 @@ import (
 	"hortus.dev/hortus/internal/ownership"
 )
 
-// FormerOwnerFenced waits, after a control plane was taken over from a seed that is gone, until what may be left of it
-// there has stopped by itself. By then the garden and the bucket have not confirmed it for its fence time: the Lease
-// names the new owner from the beginning, the bucket does as soon as etcd has been restored here.
+// FormerOwnerFenced runs after a control plane was taken over from a lost seed, and waits until any leftovers there
+// have stopped by themselves. By then, neither the garden nor the bucket has confirmed the former owner for its fence
+// time: the Lease names the new owner from the beginning, and the bucket as soon as etcd has been restored here.
 var FormerOwnerFenced = &flow.Step[*Scope]{
 	Name:    "former-owner-fenced",
 	After:   []*flow.Step[*Scope]{Etcd},
 	SkipIf:  when(handedOver),
 	Ensure:  use4(ensureFormerOwnerFenced),
 	Recheck: time.Second,
-	Limit:   24 * time.Hour, // The fence time is what an operator says.
+	Limit:   24 * time.Hour, // An operator configures the fence time.
 }
 
 func handedOver(s *Values) string {

@@ -33,36 +33,37 @@ type Values struct {
 
 	// Namespace of the control plane in the seed; the technical ID of the Shoot.
 	Namespace string
-	// Operation is what is being done, and Started since when: extension objects are asked to act once per operation.
+	// Operation is the operation in progress, and Started its start: extension objects are requested to act once per
+	// operation.
 	Operation corev1beta1.LastOperationType
 	Started   time.Time
-	// Tasks are those that the Shoot was annotated with when the operation began.
+	// Tasks with which the Shoot was annotated when the operation began.
 	Tasks []string
 
-	// Claim says who runs the control plane, as of the beginning of the pass.
+	// Claim says which seed runs the control plane, as of the beginning of the pass.
 	Claim ownership.Claim
-	// FenceTime is how long etcd runs without being confirmed; 0 for the default of its process.
+	// FenceTime is how long etcd keeps running without confirmation; 0 means the default of its process.
 	FenceTime time.Duration
 
 	Images Images
 	DNSTTL int64
-	// NewWorkerPoolHash is that feature gate.
+	// NewWorkerPoolHash is the feature gate of that name.
 	NewWorkerPoolHash bool
 
 	Facts      Facts
 	Registered []corev1beta1.ControllerRegistration
-	// Installations are those of the seed.
+	// Installations of extensions in the seed.
 	Installations []corev1beta1.ControllerInstallation
 }
 
-// Images says where images come from.
+// Images says where images are pulled from.
 type Images struct {
 	Hortus, CoreDNS, Pause string
-	// Kubernetes returns an image of a Kubernetes version.
+	// KubeAPIServer and the others return the image for a Kubernetes version.
 	KubeAPIServer, KubeControllerManager, KubeScheduler, KubeProxy, Kubelet func(version string) string
 }
 
-// DefaultImages are the public ones.
+// DefaultImages are the public images.
 func DefaultImages() Images {
 	return Images{
 		Hortus: image.Hortus(), CoreDNS: image.CoreDNS, Pause: image.Pause,
@@ -72,18 +73,18 @@ func DefaultImages() Images {
 	}
 }
 
-// Facts are what was there when the pass began. They decide which parts of a flow apply.
+// Facts are what existed when the pass began. They decide which parts of a flow apply.
 type Facts struct {
-	// Live: the control plane namespace exists and is not going away.
+	// Live: the control plane namespace exists and is not being deleted.
 	Live bool
-	// APIServer: the Deployment of the API server exists. APIServerReplicas is its size.
+	// APIServer: the Deployment of the API server exists. APIServerReplicas is its number of replicas.
 	APIServer         bool
 	APIServerReplicas int32
 	// Infrastructure, ControlPlane and Worker: the extension objects exist.
 	Infrastructure, ControlPlane, Worker bool
 	// InfrastructureStatus: the Infrastructure has a provider status that a ControlPlane can use.
 	InfrastructureStatus bool
-	// Restoration is the last restore of a backup that was requested, nil if there was none.
+	// Restoration is the last restore of a backup that was requested; nil if there was none.
 	Restoration *Restoration
 }
 
@@ -134,30 +135,30 @@ func (s *Values) size() component.Size {
 	return component.SizeFor(nodes)
 }
 
-// Asleep: the Shoot is to be hibernated and its control plane has gone already, so nothing may wake it up.
+// Asleep: the Shoot is to be hibernated and its API server is already scaled to zero, so nothing may wake it up.
 func (s *Values) Asleep() bool {
 	return !s.Deleting() && s.Shoot.HibernationEnabled() && s.Facts.APIServer && s.Facts.APIServerReplicas == 0 &&
 		!s.Facts.Restoration.Pending()
 }
 
-// Deleting reports whether the Shoot is on its way out.
+// Deleting reports whether the Shoot is being deleted.
 func (s *Values) Deleting() bool { return s.Operation == corev1beta1.LastOperationTypeDelete }
 
-// Restoring reports whether the control plane comes from another seed, or back from a move that was called off.
+// Restoring reports whether the control plane comes from another seed, or from a move that was aborted.
 func (s *Values) Restoring() bool { return s.Operation == corev1beta1.LastOperationTypeRestore }
 
-// Preparing reports whether another seed runs the control plane, which is to be moved here.
+// Preparing reports whether another seed still runs the control plane, which is to be moved here.
 func (s *Values) Preparing() bool {
 	return s.Restoring() && s.Claim.Called == s.SeedObject.Name && s.Claim.Holder != s.SeedObject.Name
 }
 
-// SkipReadiness: a user has asked not to wait for the control plane's health.
+// SkipReadiness: a user has requested not to wait for the control plane's health.
 func (s *Values) SkipReadiness() bool {
 	_, ok := s.Shoot.Annotations[corev1beta1.AnnotationShootSkipReadiness]
 	return ok
 }
 
-// Replicas of control plane components.
+// Replicas of components of the control plane.
 func (s *Values) Replicas() int32 {
 	if s.Asleep() {
 		return 0
@@ -165,7 +166,8 @@ func (s *Values) Replicas() int32 {
 	return 1
 }
 
-// InternalDomain is below the seed's internal domain, "" if that has none; machines and system components use it.
+// InternalDomain is a subdomain of the seed's internal domain, for machines and system components; "" if the seed has
+// none.
 func (s *Values) InternalDomain() string {
 	domain := s.SeedObject.Spec.InternalDomain()
 	if domain == "" {
@@ -174,7 +176,7 @@ func (s *Values) InternalDomain() string {
 	return s.Shoot.Name + "." + s.Project.Name + "." + domain
 }
 
-// ExternalDomain is the one for users, or "" if they have none.
+// ExternalDomain is the domain for users; "" if there is none, or if users manage its records themselves.
 func (s *Values) ExternalDomain() string {
 	if s.Shoot.Spec.DNS == nil || s.externallyUnmanaged() {
 		return ""
@@ -190,7 +192,7 @@ func (s *Values) externallyUnmanaged() bool {
 		})
 }
 
-// APIHosts are the names that lead to the API server from outside, the internal one first.
+// APIHosts are the host names of the API server from outside, the internal one first.
 func (s *Values) APIHosts() []string {
 	var hosts []string
 	if d := s.InternalDomain(); d != "" {
@@ -205,10 +207,10 @@ func (s *Values) APIHosts() []string {
 	return hosts
 }
 
-// InternalHost is the name by which machines reach the API server.
+// InternalHost is the host name by which machines reach the API server.
 func (s *Values) InternalHost() string { return "api." + s.InternalDomain() }
 
-// PodCIDR and ServiceCIDR are the ranges of the Shoot; workerless ones have only the latter.
+// PodCIDR is the range of the Shoot's pods; "" for a Shoot without one.
 func (s *Values) PodCIDR() string {
 	if s.Shoot.Spec.Networking == nil {
 		return ""
@@ -216,7 +218,7 @@ func (s *Values) PodCIDR() string {
 	return ptr.Deref(s.Shoot.Spec.Networking.Pods, "")
 }
 
-// ServiceCIDR is the range of the Shoot's services.
+// ServiceCIDR is the range of the Shoot's Services. Default 100.64.0.0/16.
 func (s *Values) ServiceCIDR() string {
 	if s.Shoot.Spec.Networking == nil || ptr.Deref(s.Shoot.Spec.Networking.Services, "") == "" {
 		return defaultServiceCIDR
@@ -227,7 +229,7 @@ func (s *Values) ServiceCIDR() string {
 // defaultServiceCIDR is for Shoots without a range of their own; only an address for `kubernetes` is taken from it.
 const defaultServiceCIDR = "100.64.0.0/16"
 
-// SSHAccess tells whether users may log in to machines; then there is a key pair for them.
+// SSHAccess reports whether users may log in to machines; if so, a key pair is generated for them.
 func (s *Values) SSHAccess() bool {
 	w := s.Shoot.Spec.Provider.WorkersSettings
 	return !s.Workerless() && (w == nil || w.SSHAccess == nil || w.SSHAccess.Enabled)

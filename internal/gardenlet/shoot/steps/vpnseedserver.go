@@ -13,8 +13,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// VPNSeedServer is the seed's end of the tunnel to nodes, pods and services, and the API server's only way to the
-// outside.
+// VPNSeedServer is the seed's end of the tunnel to nodes, pods and Services, and the API server's only way out.
 var VPNSeedServer = &flow.Step[*Scope]{
 	Name:   "vpn-seed-server",
 	After:  []*flow.Step[*Scope]{Credentials},

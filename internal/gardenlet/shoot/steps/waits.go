@@ -6,7 +6,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 )
 
-// Kinds of things that steps wait for, as metrics name them, besides those of extension objects.
+// Kinds of things that steps wait for, as labels of metrics, besides those of extension objects.
 const (
 	waitAPIServer       flow.Kind = "APIServer"
 	waitBackup          flow.Kind = "Backup"

@@ -21,7 +21,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// MachineController makes, drains and deletes machines. It starts beside the API server and waits for it.
+// MachineController creates, drains and deletes machines. It starts at the same time as the API server and waits for
+// it.
 var MachineController = &flow.Step[*Scope]{
 	Name:   "machine-controller",
 	After:  []*flow.Step[*Scope]{CloudCredentials, KubeAPIServer},
@@ -73,7 +74,7 @@ func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, err
 	return flow.Done(), err
 }
 
-// Worker is the machines of all pools.
+// Worker manages the machines of all pools.
 var Worker = &flow.Step[*Scope]{
 	Name: "worker",
 	After: []*flow.Step[*Scope]{

@@ -1,5 +1,5 @@
-// Package configuration tells API servers of the webhooks of resource-managers: that of a seed of the webhooks of its
-// own resource-manager, that of a Shoot of those of the resource-manager in its control plane.
+// Package configuration registers the webhooks of resource-managers with API servers: at the API server of a seed those
+// of the seed's resource-manager, at the API server of a Shoot those of the resource-manager in its control plane.
 package configuration
 
 import (
@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// Name of the MutatingWebhookConfiguration of a seed, and ShootName of that of a Shoot.
+	// Name of the MutatingWebhookConfiguration of a seed, and ShootName, the name of a Shoot's.
 	Name      = "gardener-resource-manager-seed"
 	ShootName = "gardener-resource-manager-shoot"
-	// ServiceName is that of the Service that offers the webhooks, in the namespace of the resource-manager.
+	// ServiceName is the name of the Service for the webhooks, in the namespace of the resource-manager.
 	ServiceName = "gardener-resource-manager"
-	// Port on which the webhooks are served, and ServicePort under which the Service offers them.
+	// Port on which the webhooks are served, and ServicePort, the port of their Service.
 	Port        = 10250
 	ServicePort = 443
 )
@@ -26,22 +26,22 @@ const (
 // timeoutSeconds is how long an API server waits for a webhook, which answers in milliseconds.
 const timeoutSeconds = 10
 
-// Webhook is what an API server has to know of one.
+// Webhook has what an API server must know about a webhook.
 type Webhook struct {
-	// Name in the configuration, a domain.
+	// Name in the configuration, in the form of a domain name.
 	Name string
-	// Path below the server's address.
+	// Path of the URL.
 	Path string
-	// Rules say which requests it handles, Namespaces in which namespaces, Objects for which objects.
+	// Rules select requests, Namespaces select namespaces, Objects select objects.
 	Rules               []admissionregistrationv1.RuleWithOperations
 	Namespaces, Objects metav1.LabelSelector
-	// Conditions are CEL expressions that all hold for what it handles, by name. The API server checks them, so that
-	// what needs no change does not depend on the webhook.
+	// Conditions are CEL expressions by name, all of which hold for the objects that it handles. The API server evaluates
+	// them, so that objects that need no change do not depend on the webhook.
 	Conditions []admissionregistrationv1.MatchCondition
 }
 
-// ForSeed tells the API server of a seed of the webhooks, which [Service] offers in the namespace. The CA of their
-// certificate is added by the resource-manager itself.
+// ForSeed registers the webhooks with the API server of a seed, through the [Service] in the namespace. The
+// resource-manager itself adds the CA of their certificate.
 func ForSeed(namespace string, labels map[string]string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return configuration(Name, labels, SeedWebhooks(), func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
@@ -50,8 +50,8 @@ func ForSeed(namespace string, labels map[string]string) *admissionregistrationv
 	})
 }
 
-// ForShoot tells the API server of a Shoot of the webhooks, which [Service] offers in the namespace of the control
-// plane. The URL has no namespace in it: it is resolved there.
+// ForShoot registers the webhooks with the API server of a Shoot, through the [Service] in the namespace of the control
+// plane. The URL has no namespace, since the API server resolves it in its own.
 func ForShoot(caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return configuration(ShootName, nil, ShootWebhooks(), func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + ServiceName + path), CABundle: caBundle}
@@ -82,12 +82,12 @@ func configuration(
 	return c
 }
 
-// DNSNames are those by which the API server of a Shoot knows the resource-manager.
+// DNSNames are the host names by which the API server of a Shoot reaches the resource-manager.
 func DNSNames(namespace string) []string {
 	return []string{ServiceName, ServiceName + "." + namespace, ServiceName + "." + namespace + ".svc"}
 }
 
-// Service offers the webhooks of the selected pods to pods with the label for it.
+// Service is for the webhooks of the selected pods.
 func Service(namespace string, labels, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceName, Labels: labels},
@@ -100,7 +100,7 @@ func Service(namespace string, labels, selector map[string]string) *corev1.Servi
 	}
 }
 
-// OpenService is a [Service] for everybody: the API server of a seed calls from an address that no selector describes.
+// OpenService is a [Service] with ingress from any address: no selector matches the API server of a seed.
 func OpenService(namespace string, labels, selector map[string]string) *corev1.Service {
 	s := Service(namespace, labels, selector)
 	s.Annotations = map[string]string{

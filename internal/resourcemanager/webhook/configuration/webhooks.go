@@ -16,7 +16,7 @@ const (
 	PathTokenMount     = "/webhooks/mount-projected-service-account-token"
 	PathSeccomp        = "/webhooks/seccomp-profile"
 	PathTopologySpread = "/webhooks/pod-topology-spread-constraints"
-	// PathSystemComponents is in Shoots only.
+	// PathSystemComponents is registered with API servers of Shoots only.
 	PathSystemComponents = "/webhooks/system-components-config"
 
 	PathDeploymentAvailability  = "/webhooks/high-availability-config/deployment"
@@ -24,7 +24,7 @@ const (
 	PathAutoscalerAvailability  = "/webhooks/high-availability-config/horizontalpodautoscaler"
 )
 
-// Labels that leave an object out of a webhook, with any value.
+// Labels that exclude an object from a webhook, with any value.
 const (
 	LabelSkipTokenMount = "projected-token-mount.resources.gardener.cloud/skip"
 	LabelSkipSeccomp    = "seccompprofile.resources.gardener.cloud/skip"
@@ -33,10 +33,11 @@ const (
 	LabelSkipSystemComponents = "system-components-config.resources.gardener.cloud/skip"
 )
 
-// TokenVolumePrefix begins the names of volumes with a token, those that Kubernetes adds too.
+// TokenVolumePrefix is the prefix of the names of volumes with a token, including those that Kubernetes adds.
 const TokenVolumePrefix = "kube-api-access"
 
-// SeedWebhooks are those of a seed. Control planes hold pods of extensions, too.
+// SeedWebhooks are the webhooks of a seed. They handle the namespaces of extensions and, because these run pods there,
+// too, those of control planes.
 func SeedWebhooks() []Webhook {
 	namespaces := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 		Key: corev1beta1.LabelRole, Operator: metav1.LabelSelectorOpIn,
@@ -46,7 +47,8 @@ func SeedWebhooks() []Webhook {
 		tokenMount(namespaces, nil), seccomp(namespaces, nil), topologySpread(namespaces, nil))
 }
 
-// ShootWebhooks are those of a Shoot. They handle what ManagedResources put into kube-system, nothing of users.
+// ShootWebhooks are the webhooks of a Shoot. They handle objects of ManagedResources in kube-system, but no objects of
+// users.
 func ShootWebhooks() []Webhook {
 	namespaces := metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}
 	managed := map[string]string{resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener}

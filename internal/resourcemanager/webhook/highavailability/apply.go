@@ -23,7 +23,7 @@ const maxSpreadDomains = 3
 // about where the new ones belong. Pods of a StatefulSet do not have it, which Kubernetes takes for no condition.
 var revision = []string{appsv1.DefaultDeploymentUniqueLabelKey}
 
-// Workload is what a Deployment and a StatefulSet have in common.
+// Workload is the part that Deployments and StatefulSets have in common.
 type Workload struct {
 	Meta     *metav1.ObjectMeta
 	Replicas **int32
@@ -31,7 +31,7 @@ type Workload struct {
 	Template *corev1.PodTemplateSpec
 }
 
-// Apply changes a workload. The autoscaler is the one that scales it, or nil.
+// Apply changes replicas and scheduling of a workload. The argument autoscaler is the one that scales it, or nil.
 func Apply(w Workload, s Settings, autoscaler *autoscalingv2.HorizontalPodAutoscaler) {
 	wanted, ok := wantedReplicas(w.Meta, s)
 	if !ok {

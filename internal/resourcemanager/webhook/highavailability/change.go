@@ -16,25 +16,25 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/mutation"
 )
 
-// Changes are those of the three kinds. The reader is not cached: requests are few, and follow changes of the
+// Changes has the changes for the three kinds. The reader is not cached: requests are rare, and follow changes of the
 // namespace.
 type Changes struct {
 	Reader client.Reader
 }
 
-// Deployment is for a Deployment.
+// Deployment changes a Deployment.
 func (c *Changes) Deployment(ctx context.Context, namespace string, d *appsv1.Deployment) (bool, error) {
 	w := Workload{&d.ObjectMeta, &d.Spec.Replicas, d.Spec.Selector, &d.Spec.Template}
 	return c.workload(ctx, namespace, "Deployment", w)
 }
 
-// StatefulSet is for a StatefulSet.
+// StatefulSet changes a StatefulSet.
 func (c *Changes) StatefulSet(ctx context.Context, namespace string, s *appsv1.StatefulSet) (bool, error) {
 	w := Workload{&s.ObjectMeta, &s.Spec.Replicas, s.Spec.Selector, &s.Spec.Template}
 	return c.workload(ctx, namespace, "StatefulSet", w)
 }
 
-// Autoscaler is for a HorizontalPodAutoscaler.
+// Autoscaler changes a HorizontalPodAutoscaler.
 func (c *Changes) Autoscaler(
 	ctx context.Context, namespace string, a *autoscalingv2.HorizontalPodAutoscaler,
 ) (bool, error) {
@@ -47,7 +47,7 @@ func (c *Changes) Autoscaler(
 	return !equality.Semantic.DeepEqual(before, &a.Spec), nil
 }
 
-// The methods are changes.
+// The methods implement [mutation.Change].
 var (
 	_ mutation.Change[*appsv1.Deployment]                     = (*Changes)(nil).Deployment
 	_ mutation.Change[*appsv1.StatefulSet]                    = (*Changes)(nil).StatefulSet

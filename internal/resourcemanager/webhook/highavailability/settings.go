@@ -1,5 +1,6 @@
-// Package highavailability gives workloads the replicas and the places that their namespace asks for, so that charts of
-// extensions need not know about seeds: see [Settings] for what a namespace says, and [Apply] for what comes of it.
+// Package highavailability sets replicas, zones and spreading of workloads as required by their namespace, so that
+// charts of extensions need not know about seeds. [Settings] has the requirements of a namespace, and [Apply] changes a
+// workload accordingly.
 package highavailability
 
 import (
@@ -10,11 +11,11 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
-// Settings are what a namespace asks for.
+// Settings are the requirements of a namespace.
 type Settings struct {
-	// Tolerance is the failure that has to be tolerated; nil if the namespace does not say.
+	// Tolerance is the failure to tolerate; nil if the namespace does not specify it, "" if it requires none.
 	Tolerance *string
-	// Zones are those of the namespace; Pinned keeps pods in them.
+	// Zones of the namespace. Pinned keeps pods in them.
 	Zones  []string
 	Pinned bool
 }

@@ -1,4 +1,4 @@
-// Package mutation answers admission requests with what a function makes of the object.
+// Package mutation answers admission requests with the changes that a function makes to the object.
 package mutation
 
 import (
@@ -13,19 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Change changes the object of a request, and says whether it did. The namespace is that of the request: objects that
-// are created need not have one yet.
+// Change changes the object of a request, and reports whether it did. The namespace is taken from the request, since an
+// object that is being created need not have one yet.
 type Change[T client.Object] func(ctx context.Context, namespace string, object T) (bool, error)
 
 // Handler answers requests for objects of one type.
 type Handler[T client.Object] struct {
 	Decoder admission.Decoder
-	// New makes an empty object.
+	// New returns an empty object.
 	New    func() T
 	Change Change[T]
 }
 
-// Webhook returns a webhook for objects of the type that newObject makes.
+// Webhook returns a webhook for objects of the type that newObject returns.
 func Webhook[T client.Object](scheme *runtime.Scheme, newObject func() T, change Change[T]) *admission.Webhook {
 	return &admission.Webhook{
 		Handler: &Handler[T]{Decoder: admission.NewDecoder(scheme), New: newObject, Change: change},

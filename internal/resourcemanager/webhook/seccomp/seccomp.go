@@ -1,5 +1,5 @@
-// Package seccomp gives pods without a seccomp profile that of the container runtime. Containers that have a profile
-// keep it, and privileged ones run without, as Kubernetes has it.
+// Package seccomp gives pods without a seccomp profile the default profile of the container runtime. Containers with a
+// profile of their own keep it, and privileged containers run without one, as always in Kubernetes.
 package seccomp
 
 import (
@@ -11,7 +11,7 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
-// Default sets the profile of the pod, and says whether it did.
+// Default sets the profile of the pod, and reports whether it did.
 func Default(pod *corev1.Pod) bool {
 	_, skipped := pod.Labels[configuration.LabelSkipSeccomp]
 	if skipped || pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.SeccompProfile != nil ||

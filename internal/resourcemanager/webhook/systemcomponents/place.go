@@ -1,5 +1,5 @@
-// Package systemcomponents places pods of the system in a Shoot where the gardenlet places its own: on nodes of pools
-// that allow it, whatever their taints.
+// Package systemcomponents schedules pods of system components in a Shoot like those of the gardenlet: on nodes of
+// pools that allow system components, whatever their taints.
 package systemcomponents
 
 import (
@@ -15,8 +15,8 @@ import (
 // nodeSelector is the value of the label of nodes that allow components of the system.
 const nodeSelector = "true"
 
-// Place lets a pod run on nodes that allow components of the system and have taints that are tolerated, and says
-// whether that changed it. Pods of DaemonSets run where these want them.
+// Place restricts a pod to nodes that allow system components and adds the tolerations, and reports whether that
+// changed the pod. Pods of DaemonSets are not changed.
 func Place(pod *corev1.Pod, tolerations []corev1.Toleration) bool {
 	_, skipped := pod.Labels[configuration.LabelSkipSystemComponents]
 	owner := metav1.GetControllerOf(pod)

@@ -1,4 +1,4 @@
-// Package tokenmount gives pods a token of their ServiceAccount that Kubernetes does not mount by itself: the
-// ServiceAccount has automountServiceAccountToken false, so that no pod gets a token without need, and the pod does not
-// say otherwise. Charts of extensions rely on it.
+// Package tokenmount mounts a ServiceAccount token into pods where Kubernetes does not: the ServiceAccount sets
+// automountServiceAccountToken to false, so that no pod gets a token unnecessarily, and the pod does not set the field.
+// Charts of extensions rely on it.
 package tokenmount

@@ -10,8 +10,8 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/mutation"
 )
 
-// Change mounts tokens of the ServiceAccounts that the reader has. It is not cached: a pod may come right after its
-// account. Kubernetes itself refuses a pod whose account does not exist.
+// Change mounts tokens of the ServiceAccounts that the reader returns. The reader is not cached: a pod may be created
+// right after its ServiceAccount. Kubernetes itself rejects a pod whose ServiceAccount does not exist.
 func Change(reader client.Reader) mutation.Change[*corev1.Pod] {
 	return func(ctx context.Context, namespace string, pod *corev1.Pod) (bool, error) {
 		account := &corev1.ServiceAccount{}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// AnnotationExpirationSeconds on a pod is how long its token is valid.
+	// AnnotationExpirationSeconds on a pod is how long its token is valid, in seconds. Default 43200 (12 h), at least 600.
 	AnnotationExpirationSeconds = "projected-token-mount.resources.gardener.cloud/expiration-seconds"
 
 	// defaultExpirationSeconds is 12 hours; the kubelet asks for a new token when 80 % are over.
@@ -26,7 +26,7 @@ const (
 	rootCA = "kube-root-ca.crt"
 )
 
-// Mount adds a token to the pod, if it needs one and its ServiceAccount does not give it one, and says whether it did.
+// Mount adds a token to a pod that needs one and does not get it from Kubernetes, and reports whether it did.
 func Mount(pod *corev1.Pod, account *corev1.ServiceAccount) bool {
 	_, skipped := pod.Labels[configuration.LabelSkipTokenMount]
 	if skipped || pod.Spec.AutomountServiceAccountToken != nil || ptr.Deref(account.AutomountServiceAccountToken, true) ||

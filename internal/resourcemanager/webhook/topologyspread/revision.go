@@ -1,6 +1,6 @@
-// Package topologyspread makes topology spread constraints of pods of a Deployment count pods of the same version only,
-// as matchLabelKeys does: those that are about to be replaced say nothing about where the new ones belong, and would
-// leave them in places that are uneven after the update.
+// Package topologyspread makes topology spread constraints of a Deployment count only pods of the same version, as
+// matchLabelKeys does. Pods that are about to be replaced should not influence where the new ones are scheduled: the
+// spread would be uneven after the update.
 package topologyspread
 
 import (
@@ -12,8 +12,8 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
-// SameRevision adds the label of the version to the selectors of the constraints that do not ask for it, and says
-// whether there were any. A constraint without selector counts no pods.
+// SameRevision adds the label of the version to the selectors of constraints that do not have it, and reports whether
+// there were any. A constraint without a selector counts no pods.
 func SameRevision(pod *corev1.Pod) bool {
 	const label = appsv1.DefaultDeploymentUniqueLabelKey
 	_, skipped := pod.Labels[configuration.LabelSkipTopologySpread]
