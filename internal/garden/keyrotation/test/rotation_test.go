@@ -210,9 +210,8 @@ func deployment(t *testing.T, e *env.Environment) *appsv1.Deployment {
 
 func setRolledOut(t *testing.T, e *env.Environment, d *appsv1.Deployment) {
 	t.Helper()
-	patch := fmt.Appendf(nil,
-		`{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}`,
-		d.Generation)
+	patch := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"replicas":%[2]d,"updatedReplicas":%[2]d,`+
+		`"readyReplicas":%[2]d,"availableReplicas":%[2]d}}`, d.Generation, *d.Spec.Replicas)
 	if err := e.Client.Status().Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
 		t.Error(err)
 	}
