@@ -1,5 +1,5 @@
-// Package charts carries the Helm charts of Hortus inside the binary, so that the landscape installs what production
-// does.
+// Package charts embeds the Helm charts of Hortus in the binary, so that a landscape installs the same charts as a
+// production garden.
 package charts
 
 import "embed"

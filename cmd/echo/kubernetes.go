@@ -7,22 +7,22 @@ import (
 	"net/http"
 )
 
-// maxRequest bounds the body of a request of an API server, which sends no more than 3 MiB of an object, in a list of
-// them.
+// maxRequest bounds the body of a request from an API server, in bytes: an object has at most 3 MiB, and a conversion
+// carries a list of them.
 const maxRequest = 16 << 20
 
 const (
-	// labelVerdict of an object, "deny", has its review end in a refusal.
+	// labelVerdict on an object makes its admission review fail if the value is "deny".
 	labelVerdict = "echo"
-	// annotationConverter of a converted object is who has converted it.
+	// annotationConverter on a converted object is the host that converted it.
 	annotationConverter = "hortus.dev/converted-by"
 )
 
 type object map[string]any
 
-// addKubernetes makes a server of what API servers ask in a cluster: reviews of admission, conversions between the
-// versions of a kind, and an aggregated API with a resource "echoes", for any group and version. All answers name the
-// host.
+// addKubernetes serves the requests that API servers send to a cluster's workloads: admission reviews, conversions
+// between the versions of a kind, and an aggregated API with the resource "echoes", for any group and version. All
+// responses name the host.
 func addKubernetes(mux *http.ServeMux, hostname string) {
 	mux.HandleFunc("POST /admit", answering(func(in review) (object, error) {
 		response := object{"uid": in.Request.UID, "allowed": true}
@@ -95,7 +95,7 @@ func convert(o object, apiVersion, hostname string) error {
 
 func groupVersion(r *http.Request) string { return r.PathValue("group") + "/" + r.PathValue("version") }
 
-// answering decodes a request and writes what is answered.
+// answering decodes a request and writes the response.
 func answering[In any](answer func(In) (object, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
@@ -114,5 +114,5 @@ func answering[In any](answer func(In) (object, error)) http.HandlerFunc {
 
 func write(w http.ResponseWriter, o object) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(o) // Who has gone away needs no answer.
+	_ = json.NewEncoder(w).Encode(o) // The client may have disconnected.
 }

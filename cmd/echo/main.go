@@ -1,9 +1,9 @@
-// Command echo is a small workload for examples and tests: a server that says which pod answered, and a client.
+// Command echo is a small workload for examples and tests: a server that reports which pod responded, and a client.
 //
-//	echo serve --port 8080    answers every request with host name and request line, prints a line for every connection
+//	echo serve --port 8080    responds with host name and request line, prints a line for every connection
 //	echo get URL              prints the response; fails unless the status is 200
 //
-// API servers get answers of their kind: at /admit, /convert and below /apis. They ask over TLS only.
+// At /admit, /convert and below /apis it responds to API servers, which connect over TLS only.
 package main
 
 import (
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 }
 
-// handler answers with the host name, which in a pod is the pod's name, so that callers see load balancing at work.
+// handler responds with the host name, which in a pod is the pod's name, so that callers can observe load balancing.
 func handler(hostname string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +93,7 @@ func serve(ctx context.Context, address, certificate, key string, out io.Writer)
 		<-ctx.Done()
 		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = server.Shutdown(grace) // What is still open after the grace ends with the process.
+		_ = server.Shutdown(grace) // Connections that are open after the grace period end with the process.
 	}()
 	fmt.Fprintf(out, "%s listens on %s\n", hostname, address)
 	listen := server.ListenAndServe
@@ -123,7 +123,7 @@ func get(ctx context.Context, url string, timeout time.Duration, tokenFile strin
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err // Names method and URL already.
+		return err // Names method and URL.
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(out, response.Body); err != nil {

@@ -1,5 +1,5 @@
-// Command machine-init is process 1 of a machine of the local cloud, installed as /sbin/init. Called as "init ctl ..."
-// it gives orders to the running process 1.
+// Command machine-init is process 1 of a machine of the local cloud, installed as /sbin/init. Called as "init ctl ...",
+// it sends commands to the running process 1.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command tunnel is both ends of the tunnel between an API server and its Shoot. It is a program of its own because one
-// runs for every Shoot, and one in it: idle it takes 2 MiB, as a part of the large program 15 MiB.
+// Command tunnel is both ends of the tunnel between an API server and its Shoot. It is a separate program because every
+// Shoot has one at either end: an idle process takes 2 MiB of memory; as a part of the hortus binary it would take
+// 15 MiB.
 package main
 
 import (

@@ -9,9 +9,8 @@ import (
 	"strconv"
 )
 
-// checkEncryptionRevision refuses an encryption configuration that is older than requested: a pod may be given a Secret
-// as it was before the change for which it is started. Another server may encrypt with a key that this one would not
-// know.
+// checkEncryptionRevision rejects an encryption configuration older than the requested revision: the kubelet may mount
+// a Secret older than the pod, and another server may already encrypt with a key that the old configuration lacks.
 func (o *Options) checkEncryptionRevision() error {
 	if o.EncryptionRevision == "" {
 		return nil

@@ -35,7 +35,7 @@ func gates() map[featuregate.Feature]featuregate.FeatureSpec {
 	}
 }
 
-// features returns the state of the gates in the form that validation takes.
+// features returns the state of the gates as validation needs it.
 func (o *Options) features() corev1beta1.Features {
 	return corev1beta1.Features{
 		InPlaceNodeUpdates:             o.Features.Enabled(featureInPlaceNodeUpdates),

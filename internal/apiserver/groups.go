@@ -47,7 +47,7 @@ type served interface {
 	AddFieldLabels(scheme *runtime.Scheme, kind string, versions ...string) error
 }
 
-// entry says in which group and versions a kind is served.
+// entry is a kind with the group and versions that serve it.
 type entry struct {
 	group    string
 	kind     string
@@ -55,7 +55,7 @@ type entry struct {
 	served   served
 }
 
-// kinds is everything that the server serves.
+// kinds returns all kinds that the server serves.
 func kinds(
 	features corev1beta1.Features, clock clock.PassiveClock, kubeconfigs shoot.KubeconfigIssuer, backups shoot.ListBackups,
 	tokens *workloadidentity.TokenIssuer,
@@ -93,8 +93,8 @@ func kinds(
 	}
 }
 
-// apiGroups makes the stores of all kinds, sorts them into groups and versions, and adds them to those that can be
-// followed.
+// apiGroups creates the storage of all kinds, sorts it into groups and versions, and adds it to the kinds that can be
+// watched in the process.
 func apiGroups(
 	entries []entry, scheme *runtime.Scheme, ns runtime.NegotiatedSerializer, getter generic.RESTOptionsGetter,
 	follow *stored.Kinds,
@@ -124,7 +124,7 @@ func apiGroups(
 			return nil, err
 		}
 		for path, storage := range storages {
-			if !strings.Contains(path, "/") { // Subresources serve objects of the same or of another kind.
+			if !strings.Contains(path, "/") { // Subresources serve objects of the same or another kind.
 				follow.Add(storage)
 			}
 		}
@@ -138,8 +138,8 @@ func apiGroups(
 	return groups, nil
 }
 
-// storedAsV1 stores ControllerDeployments in their newer version. All other kinds are stored in the version that the
-// server's options name, the first of their group.
+// storedAsV1 stores ControllerDeployments in v1. All other kinds are stored in the first version of their group that
+// the server's options list.
 type storedAsV1 struct {
 	generic.RESTOptionsGetter
 	codecs serializer.CodecFactory

@@ -16,8 +16,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// installer serves groups of kinds. It does what InstallAPIGroups of the generic server does, except that managed
-// fields are worked out with a converter of our own, which that has no place for.
+// installer serves groups of kinds. It does the same as InstallAPIGroups of the generic server, but computes managed
+// fields with its own type converter, which InstallAPIGroups cannot be given.
 type installer struct {
 	server *genericapiserver.GenericAPIServer
 	config *genericapiserver.RecommendedConfig
@@ -47,7 +47,7 @@ func (i installer) install(groups []*genericapiserver.APIGroupInfo) error {
 	return nil
 }
 
-// eachStorage visits the storage of every resource and subresource.
+// eachStorage calls visit for the storage of every resource and subresource.
 func eachStorage(group *genericapiserver.APIGroupInfo, visit func(schema.GroupVersionResource, rest.Storage)) {
 	for _, gv := range group.PrioritizedVersions {
 		for path, storage := range group.VersionedResourcesStorageMap[gv.Version] {
@@ -87,7 +87,7 @@ func (i installer) installVersion(
 	return nil
 }
 
-// announce makes a group known to clients that ask for each group by itself.
+// announce adds a group to discovery, for clients that request each group separately.
 func (i installer) announce(versions []schema.GroupVersion) {
 	group := metav1.APIGroup{Name: versions[0].Group}
 	for _, gv := range versions {

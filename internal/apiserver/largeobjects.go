@@ -28,27 +28,28 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// ShootStates hold what a control plane needs to go on elsewhere: with the secrets of the Shoot, the state of every
-// extension and all machines. For large clusters this is beyond what etcd and its client take by default, 1.5 and
-// 2 MiB. They go to etcd through a client of their own, and past the watch cache: only their gardenlet reads them, and
-// memory for all of them would be wasted.
+// A ShootState holds everything that a control plane needs in another Seed: the secrets of the Shoot, the state of
+// every extension, and all machines. For large clusters that exceeds the default limits of etcd and its client, 1.5 and
+// 2 MiB. ShootStates therefore have their own etcd client. They have no watch cache: only their gardenlet reads them,
+// and caching all of them would waste memory.
 const (
-	// maxBodyBytes bounds requests for all kinds but ShootStates. It is the default of the library.
+	// maxBodyBytes bounds the bodies of requests for all kinds but ShootStates. It is the default of the library.
 	maxBodyBytes = 3 << 20
-	// maxShootStateBytes bounds requests with ShootStates. Etcd needs --max-request-bytes above it, see the chart.
+	// maxShootStateBytes bounds the bodies of requests for ShootStates. The --max-request-bytes of etcd must be larger;
+	// see the chart.
 	maxShootStateBytes = 30 << 20
-	// etcdSendBytes leaves room around the object.
+	// etcdSendBytes leaves room for the rest of the request to etcd.
 	etcdSendBytes = maxShootStateBytes + 1<<20
 )
 
-// The same as the library uses for its own connections.
+// The values that the library uses for its own connections.
 const (
 	etcdDialTimeout      = 20 * time.Second
 	etcdKeepAliveTime    = 30 * time.Second
 	etcdKeepAliveTimeout = 10 * time.Second
 )
 
-// wrapHandler bounds what requests carry, by their kind, and packs large answers, next to the handlers of the kinds.
+// wrapHandler limits request bodies by kind and compresses large responses.
 func wrapHandler(config *genericapiserver.Config) error {
 	config.MaxRequestBodyBytes = maxShootStateBytes
 	build := config.BuildHandlerChainFunc
@@ -62,7 +63,7 @@ func wrapHandler(config *genericapiserver.Config) error {
 	return nil
 }
 
-// limitedBodies lets requests carry what their kind may need. The library knows one limit for all kinds.
+// limitedBodies limits request bodies by kind. The library has one limit for all kinds.
 func limitedBodies(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := apirequest.RequestInfoFrom(r.Context())
@@ -88,7 +89,7 @@ func tooLarge() error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d bytes", maxBodyBytes))
 }
 
-// limitedBody fails with the answer that a client should get.
+// limitedBody returns the API status for the client when the limit is exceeded.
 type limitedBody struct {
 	io.ReadCloser
 	left int64
@@ -102,7 +103,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// storesLargeObjects makes stores of ShootStates with a decorator of their own.
+// storesLargeObjects creates the storage of ShootStates with its own decorator.
 type storesLargeObjects struct{ generic.RESTOptionsGetter }
 
 func (g storesLargeObjects) GetRESTOptions(
@@ -130,7 +131,7 @@ func largeObjects(
 		transformer = identity.NewEncryptCheckTransformer()
 	}
 	versioner := storage.APIObjectVersioner{}
-	// Etcd is compacted through the connection of the other kinds.
+	// The client for the other kinds compacts etcd.
 	store, err := etcd3.New(client, nil, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
 		config.GroupResource,
 		transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
@@ -141,7 +142,7 @@ func largeObjects(
 	return store, func() {
 		once.Do(func() {
 			store.Close()
-			_ = client.Close() // Nobody is left to tell.
+			_ = client.Close() // There is no caller to return the error to.
 		})
 	}, nil
 }

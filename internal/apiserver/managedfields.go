@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// mapConverter shows objects to the computation of managed fields as maps, which it makes once. The library's converter
-// looks at Go values by reflection, each time anew, which took up to half of a patch (ADR 20). Objects are not
-// validated against the schema: they come from the Go types that it was made from.
+// mapConverter converts objects to maps once for the computation of managed fields. The library's converter reads Go
+// values by reflection, anew for each access, which took up to half of the time of a patch (ADR 20). Objects are not
+// validated against the schema, because both come from the same Go types.
 type mapConverter struct{ managedfields.TypeConverter }
 
-// newTypeConverter reads from the OpenAPI document which fields of our kinds may have different managers.
+// newTypeConverter reads from the OpenAPI document which fields of our kinds can have different managers.
 func newTypeConverter(config *openapicommon.OpenAPIV3Config) (managedfields.TypeConverter, error) {
 	definitions := config.GetDefinitions(func(string) spec.Ref { return spec.Ref{} })
 	schemas, err := builder3.BuildOpenAPIDefinitionsForResources(config, slices.Sorted(maps.Keys(definitions))...)
@@ -38,7 +38,7 @@ func (c mapConverter) ObjectToTyped(
 	if _, ok := object.(runtime.Unstructured); ok {
 		return c.TypeConverter.ObjectToTyped(object, options...)
 	}
-	sample := &unstructured.Unstructured{} // It names the type in the schema.
+	sample := &unstructured.Unstructured{} // Carries the name of the type in the schema.
 	sample.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
 	known, err := c.TypeConverter.ObjectToTyped(sample)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c mapConverter) ObjectToTyped(
 	return typed.AsTypedUnvalidated(value.NewValueInterface(content), known.Schema(), known.TypeRef()), nil
 }
 
-// withoutManagedFields leaves out of a copy what the computation drops from its result.
+// withoutManagedFields returns a copy without managed fields, which the computation would drop anyway.
 func withoutManagedFields(object runtime.Object) runtime.Object {
 	result := reflect.New(reflect.TypeOf(object).Elem())
 	result.Elem().Set(reflect.ValueOf(object).Elem())

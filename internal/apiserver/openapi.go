@@ -10,7 +10,7 @@ import (
 	"hortus.dev/hortus/internal/version"
 )
 
-// addOpenAPI configures the two OpenAPI documents. They name types by a scheme of their own, in which each has only
+// addOpenAPI configures the two OpenAPI documents. They name types by a separate scheme, in which each type has only
 // the name that clients know.
 func addOpenAPI(config *genericapiserver.RecommendedConfig) {
 	scheme := runtime.NewScheme()

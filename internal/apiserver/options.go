@@ -20,32 +20,33 @@ import (
 	"hortus.dev/hortus/internal/apiserver/codec"
 )
 
-// etcdPrefix keeps our objects apart from those of the kube-apiserver, which may use the same etcd.
+// etcdPrefix separates our objects from those of the kube-apiserver, which may use the same etcd.
 const etcdPrefix = "/registry-gardener"
 
-// defaultKubeconfigMaxExpiration bounds the life of credentials that nobody can revoke.
+// defaultKubeconfigMaxExpiration bounds the lifetime of client certificates, which cannot be revoked.
 const defaultKubeconfigMaxExpiration = 24 * time.Hour
 
 // Options are the flags of the API server.
 type Options struct {
 	Recommended *genericoptions.RecommendedOptions
-	// AdminKubeconfigMaxExpiration and ViewerKubeconfigMaxExpiration bound the life of kubeconfigs of Shoots, at least 1h.
+	// AdminKubeconfigMaxExpiration and ViewerKubeconfigMaxExpiration bound the lifetime of kubeconfigs of Shoots. At
+	// least 1h; default 24h.
 	AdminKubeconfigMaxExpiration  time.Duration
 	ViewerKubeconfigMaxExpiration time.Duration
 
-	// Features switches what is not finished or not wanted everywhere.
+	// Features holds the feature gates.
 	Features featuregate.MutableFeatureGate
 
-	// Clock says which versions are expired. Set only by tests.
+	// Clock determines which versions are expired. Only tests set it.
 	Clock clock.PassiveClock
 
-	// ResolveShootKubeconfigs puts addresses instead of names into kubeconfigs of Shoots.
+	// ResolveShootKubeconfigs puts IP addresses instead of host names into kubeconfigs of Shoots.
 	ResolveShootKubeconfigs bool
 
-	// Tokens are for WorkloadIdentities.
+	// Tokens configures the tokens of WorkloadIdentities.
 	Tokens TokenOptions
 
-	// EncryptionRevision is the lowest revision of the encryption configuration to start with, a number; "" for any.
+	// EncryptionRevision is the lowest accepted revision of the encryption configuration, a number; "" accepts any.
 	EncryptionRevision string
 
 	scheme     *runtime.Scheme
@@ -95,7 +96,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Put the address of the API server into kubeconfigs of Shoots, and its name for TLS only; for users whose resolvers do not know the name.")
 }
 
-// Validate says what is wrong with the options.
+// Validate returns an error if the options are invalid.
 func (o *Options) Validate() error {
 	errs := append(o.Recommended.Validate(), o.Tokens.validate()...)
 	for name, duration := range map[string]time.Duration{
@@ -109,8 +110,8 @@ func (o *Options) Validate() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// complete checks the revision of the encryption configuration, and makes a serving certificate if none is given, for
-// tests and first steps.
+// complete checks the revision of the encryption configuration. It creates a self-signed serving certificate if none is
+// given, for tests and first steps.
 func (o *Options) complete() error {
 	if err := o.checkEncryptionRevision(); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// prioritize makes the scheme name versions in the order in which clients should prefer them.
+// prioritize makes the scheme list versions in the order that clients should prefer.
 func prioritize(scheme *runtime.Scheme) error {
 	for _, gv := range groupVersions {
 		versions := []schema.GroupVersion{gv}

@@ -18,7 +18,8 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 )
 
-// groupVersions are the served versions, those in which objects are stored first in their group.
+// groupVersions are the served versions in which objects are stored. ControllerDeployments are stored in another one,
+// core.gardener.cloud/v1.
 var groupVersions = []schema.GroupVersion{
 	corev1beta1.SchemeGroupVersion,
 	securityv1alpha1.SchemeGroupVersion,
@@ -26,7 +27,7 @@ var groupVersions = []schema.GroupVersion{
 	operationsv1alpha1.SchemeGroupVersion,
 }
 
-// AddToClientScheme registers every kind of the garden once. It is what clients, caches and events need.
+// AddToClientScheme registers every kind of the garden once, as clients, caches and events need it.
 func AddToClientScheme(scheme *runtime.Scheme) error {
 	builder := runtime.SchemeBuilder{
 		corev1beta1.AddToScheme, corev1.AddToScheme, securityv1alpha1.AddToScheme,
@@ -37,7 +38,7 @@ func AddToClientScheme(scheme *runtime.Scheme) error {
 }
 
 // newServerScheme registers every kind a second time as the internal version of its group. In this scheme a type has
-// two names, which many helpers refuse; it never leaves the server.
+// two kinds, which many helpers reject, so it is not used outside of the server.
 func newServerScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(AddToClientScheme(scheme))
@@ -69,7 +70,8 @@ func newServerScheme() *runtime.Scheme {
 	return scheme
 }
 
-// addControllerDeploymentConversions connects the two versions of the kind. Objects and lists convert both ways.
+// addControllerDeploymentConversions registers the conversions between the two versions of the kind, for objects and
+// lists.
 func addControllerDeploymentConversions(scheme *runtime.Scheme) error {
 	type (
 		v1     = corev1.ControllerDeployment

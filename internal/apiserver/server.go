@@ -37,7 +37,7 @@ func Run(ctx context.Context, o *Options) error {
 	return server.PrepareRun().RunWithContext(ctx)
 }
 
-// New makes a server that is ready to be run.
+// New creates a server.
 func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	if err := (installer{server, config}).install(groups); err != nil {
 		return nil, err
 	}
-	// Without this hook the server says it is ready while lists are still refused.
+	// Without this hook the server is ready while it still rejects lists.
 	server.AddPostStartHookOrDie("storage-readiness", server.StorageReadinessHook.Hook)
 	server.AddPostStartHookOrDie("admission-caches", func(hook genericapiserver.PostStartHookContext) error {
 		return objects.Start(hook)
@@ -118,7 +118,7 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	return server, nil
 }
 
-// feedSeeds fills the graph that requests of gardenlets are judged by, and keeps it up to date.
+// feedSeeds fills the graph by which requests of gardenlets are authorized, and keeps it up to date.
 func feedSeeds(
 	ctx context.Context, c *genericapiserver.RecommendedConfig, follow *stored.Kinds, seeds *seedauthorizer.Authorizer,
 ) error {
@@ -133,8 +133,7 @@ func feedSeeds(
 	return nil
 }
 
-// newObjects connects admission to the objects that its decisions are based on: our own, and those of Kubernetes in the
-// garden.
+// newObjects connects admission to our own kinds and to Kubernetes' own kinds in the garden.
 func newObjects(
 	c *genericapiserver.RecommendedConfig, o *Options, follow *stored.Kinds,
 ) (*hortusadmission.Objects, error) {
@@ -144,14 +143,14 @@ func newObjects(
 	}, c.Authorization.Authorizer, o.Clock)
 }
 
-// jsonConfig returns a client configuration for types that do not speak protobuf.
+// jsonConfig returns a client configuration for types that do not support protobuf.
 func jsonConfig(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	return config
 }
 
-// clientCA reads InternalSecrets.
+// clientCA returns a function that reads InternalSecrets.
 func clientCA(live client.Reader) func(context.Context, string, string) (map[string][]byte, error) {
 	return func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 		secret := &corev1beta1.InternalSecret{}
@@ -160,7 +159,7 @@ func clientCA(live client.Reader) func(context.Context, string, string) (map[str
 	}
 }
 
-// clusterCA reads ConfigMaps, and Secrets where there is no ConfigMap yet.
+// clusterCA returns a function that reads a ConfigMap, or a Secret if the ConfigMap does not exist yet.
 func clusterCA(kube kubernetes.Interface) func(context.Context, string, string) ([]byte, error) {
 	return func(ctx context.Context, namespace, name string) ([]byte, error) {
 		configMap, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -178,7 +177,7 @@ func clusterCA(kube kubernetes.Interface) func(context.Context, string, string) 
 	}
 }
 
-// resolveHost returns the first address of a host name, as this server's own resolver knows it.
+// resolveHost returns the first address of a host name, according to this server's resolver.
 func resolveHost(ctx context.Context, host string) (string, error) {
 	addresses, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {

@@ -23,10 +23,10 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry/security/workloadidentity"
 )
 
-// defaultTokenMaxExpiration bounds the life of tokens that nobody can revoke.
+// defaultTokenMaxExpiration bounds the lifetime of tokens, which cannot be revoked.
 const defaultTokenMaxExpiration = 48 * time.Hour
 
-// TokenOptions are the flags for tokens of WorkloadIdentities. Without issuer and key none are issued.
+// TokenOptions are the flags for tokens of WorkloadIdentities. Without issuer and key no tokens are issued.
 type TokenOptions struct {
 	Issuer        string
 	KeyFile       string
@@ -60,7 +60,7 @@ func (o *TokenOptions) validate() []error {
 	return errs
 }
 
-// issuer returns nil if none is configured.
+// issuer returns nil if no issuer is configured.
 func (o *TokenOptions) issuer(
 	objects *hortusadmission.Objects, clock clock.PassiveClock,
 ) (*workloadidentity.TokenIssuer, error) {
@@ -80,7 +80,8 @@ func (o *TokenOptions) issuer(
 	}, nil
 }
 
-// uidOf reads the UIDs of own objects that the caller may get. A token names no others.
+// uidOf returns a function that reads the UIDs of objects of our own kinds that the caller may read. A token contains
+// no other UIDs.
 func uidOf(
 	objects *hortusadmission.Objects,
 ) func(context.Context, schema.GroupVersionKind, string, string) (types.UID, error) {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// LifeOf is how long a certificate is valid, without the minute by which its begin is moved back for the clocks of
-// others.
+// LifeOf returns the validity of a certificate, without the minute by which its start is moved back because clocks
+// differ.
 func LifeOf(cert *x509.Certificate) time.Duration {
 	return cert.NotAfter.Sub(cert.NotBefore).Round(Day)
 }
 
-// Check compares names and lives of what code issues with rows of the table.
+// Check compares the names and lifetimes of issued certificates with rows of the table.
 func Check(t tester, issued map[string]time.Duration, rows []Row) {
 	t.Helper()
 	known := map[string]time.Duration{}

@@ -2,35 +2,34 @@ package certificates
 
 import "time"
 
-// Row is one certificate, certificate authority or signing key; several are in one row if they differ in nothing but
-// the name.
+// Row is one certificate, certificate authority or signing key, or several that differ only in their names.
 type Row struct {
-	// Names are those of the config of the Secret, or of the file.
+	// Names are the names in the configs of the Secrets, or the names of the files.
 	Names []string
-	// For says what it is used for.
+	// For is its purpose.
 	For string
-	// SignedBy is the name of the CA. Empty: a CA that signs itself, or a key.
+	// SignedBy is the name of the CA; empty for a self-signed CA and for a key.
 	SignedBy string
-	// Life is how long it is valid; 0 means for ever, which only keys are.
+	// Life is its validity; 0 means unlimited, which only keys have.
 	Life time.Duration
-	// LifeText replaces Life in the page where it depends on something.
+	// LifeText replaces Life in the page if the validity depends on something.
 	LifeText string
-	// Renewal says by whom and when it is replaced.
+	// Renewal says who replaces it, and when.
 	Renewal Renewal
-	// TakenUp says what happens when it is replaced.
+	// TakenUp says how its users get the new one.
 	TakenUp string
 }
 
-// Renewal says by whom and when a certificate is replaced.
+// Renewal says who replaces a certificate, and when.
 type Renewal struct {
 	Text string
-	// From is the share of the life after which it is replaced; 0 if that depends on somebody.
+	// From is the share of the lifetime after which it is replaced, 0 to 1; 0 if there is no fixed time.
 	From float64
-	// ByHand is true if somebody has to act before the end of the life.
+	// ByHand is true if somebody has to act before the certificate expires.
 	ByHand bool
 }
 
-// Day and Year are how lives are given.
+// Day and Year are the units of lifetimes.
 const (
 	Day  = 24 * time.Hour
 	Year = 365 * Day
@@ -55,7 +54,7 @@ const (
 	server   = "API server replaced"
 )
 
-// ControlPlane are the Secrets that the gardenlet generates in the namespace of a control plane.
+// ControlPlane are the Secrets that the gardenlet generates in a control plane namespace.
 var ControlPlane = []Row{
 	{Names: []string{"ca"}, For: "API server", Life: 10 * Year, Renewal: byRotation,
 		TakenUp: "control plane and nodes, in the phases of the rotation; kubeconfigs are fetched anew"},
@@ -101,7 +100,7 @@ var ControlPlane = []Row{
 		TakenUp: "nodes get the new public key"},
 }
 
-// Shoot are certificates for a Shoot that are not Secrets of its control plane.
+// Shoot are the certificates for a Shoot that are not Secrets of its control plane.
 var Shoot = []Row{
 	{Names: []string{"kubelet, client"}, For: "a node towards the API server; on the node", SignedBy: "ca-client",
 		Life: Year, Renewal: byKubelet, TakenUp: "kubelet, without a restart"},
@@ -118,7 +117,7 @@ var Shoot = []Row{
 		LifeText: "as requested, at most 1 day by default", Renewal: onRequest, TakenUp: "-"},
 }
 
-// Garden are those of the garden and of gardenlets, where an operator installs them by the charts.
+// Garden are the certificates of the garden and of gardenlets that an operator has installed with the charts.
 var Garden = []Row{
 	{Names: []string{"gardenlet"}, For: "a gardenlet towards the garden; Secret `gardenlet-kubeconfig` of the seed",
 		SignedBy: "the signer `kubernetes.io/kube-apiserver-client` of the garden",
@@ -149,7 +148,8 @@ var Garden = []Row{
 		SignedBy: "the operator", LifeText: "as the operator gives", Renewal: byOperator, TakenUp: "-"},
 }
 
-// LandscapeCluster are those of each of the landscape's own clusters, by the field of its PKI; on its machine.
+// LandscapeCluster are the certificates of each of the landscape's own clusters, by the field of its PKI; on its
+// machine.
 var LandscapeCluster = []Row{
 	{Names: []string{"CA", "FrontProxyCA", "EtcdCA"}, For: "everything in the cluster", Life: 10 * Year, Renewal: never,
 		TakenUp: "-"},
@@ -163,20 +163,21 @@ var LandscapeCluster = []Row{
 		TakenUp: "-"},
 }
 
-// LandscapeWorker are those of the landscape's further nodes, by the field of their PKI; on their machines.
+// LandscapeWorker are the certificates of the landscape's additional nodes, by the field of their PKI; on their
+// machines.
 var LandscapeWorker = []Row{
 	{Names: []string{"Kubelet", "KubeletServing"}, For: "a node without a control plane", SignedBy: "CA", Life: 5 * Year,
 		Renewal: byUp, TakenUp: "the machine"},
 }
 
-// LandscapeGarden are those of the garden in the landscape, by the field of its PKI; Secrets of the garden.
+// LandscapeGarden are the certificates of the garden in a landscape, by the field of its PKI; Secrets of the garden.
 var LandscapeGarden = []Row{
 	{Names: []string{"CA"}, For: "the garden's API and its etcd", Life: 10 * Year, Renewal: never, TakenUp: "-"},
 	{Names: []string{"APIServer", "EtcdServer", "EtcdClient"}, For: "the garden's API and its etcd", SignedBy: "CA",
 		Life: 5 * Year, Renewal: byUp, TakenUp: "API server; etcd reads them for each connection"},
 }
 
-// LandscapeOther are the rest of the landscape's.
+// LandscapeOther are the landscape's other certificates.
 var LandscapeOther = []Row{
 	{Names: []string{"gardenlet, the first one"}, For: "as above; Secret `gardenlet-kubeconfig-garden` of the seed",
 		SignedBy: "CA of the garden's cluster", Life: 5 * Year,

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Watch follows what is in use while a test moves the clock. It reports certificates that are used outside of their
-// life, and those that are replaced earlier or later than the table says.
+// Watch follows the certificates in use while a test moves the clock. It reports certificates that are used outside of
+// their validity, and those that are replaced earlier or later than the table says.
 type Watch struct {
 	t    tester
 	rows []Row
-	// within is how long after the time of the table a certificate is replaced at the latest.
+	// within is the maximum delay of a renewal after the time in the table.
 	within time.Duration
 	used   map[string]*x509.Certificate
 	// replaced counts the renewals.
@@ -24,13 +24,13 @@ type tester interface {
 	Errorf(format string, args ...any)
 }
 
-// NewWatch begins with nothing in use.
+// NewWatch returns a Watch with no certificate in use.
 func NewWatch(t tester, rows []Row, within time.Duration) *Watch {
 	return &Watch{t: t, rows: rows, within: within, used: map[string]*x509.Certificate{}, replaced: map[string]int{}}
 }
 
-// Use says what is in use at a time. A certificate of another CA than the one before is no renewal: its CA has been
-// rotated.
+// Use records a certificate that is in use at a time. If a different CA signed the previous one, this is no renewal:
+// the CA has been rotated.
 func (w *Watch) Use(name string, cert *x509.Certificate, now time.Time) {
 	w.t.Helper()
 	if now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
@@ -53,8 +53,8 @@ func (w *Watch) Use(name string, cert *x509.Certificate, now time.Time) {
 	}
 }
 
-// Done reports what was not in use, and returns how often each certificate was replaced. Keys without an end need not
-// be used.
+// Done reports certificates of the table that were not in use, and returns the number of renewals of each. Keys without
+// an end need not be used.
 func (w *Watch) Done() map[string]int {
 	w.t.Helper()
 	for _, row := range w.rows {
@@ -76,7 +76,7 @@ func (w *Watch) row(name string) *Row {
 	return nil
 }
 
-// Named are the rows of the table with these names.
+// Named returns the rows of the table with these names.
 func Named(rows []Row, names ...string) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		return !slices.ContainsFunc(r.Names, func(name string) bool { return slices.Contains(names, name) })

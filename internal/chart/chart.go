@@ -1,7 +1,7 @@
 // Package chart renders Helm charts into Kubernetes objects, in the order in which they have to be applied.
 //
-// It holds no release state in the cluster: whoever applies the objects owns them by server-side apply, so that a
-// second run repairs or changes nothing.
+// It stores no releases in the cluster: the caller applies the objects and owns their fields by server-side apply, so
+// that a second run repairs drift or changes nothing.
 package chart
 
 import (
@@ -26,13 +26,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Release is what templates see as .Release.
+// Release is the value of .Release in templates.
 type Release struct {
 	Name      string
 	Namespace string
 }
 
-// LoadFS reads the chart in folder dir of fsys.
+// LoadFS reads the chart in directory dir of fsys.
 func LoadFS(fsys fs.FS, dir string) (*helmchart.Chart, error) {
 	var files []*loader.BufferedFile
 	err := fs.WalkDir(fsys, dir, func(name string, entry fs.DirEntry, err error) error {
@@ -56,7 +56,7 @@ func LoadFS(fsys fs.FS, dir string) (*helmchart.Chart, error) {
 	return loaded, nil
 }
 
-// LoadArchive reads a chart from the gzipped tar that ControllerDeployments carry as rawChart.
+// LoadArchive reads a chart from the gzipped tar archive that ControllerDeployments contain as rawChart.
 func LoadArchive(archive []byte) (*helmchart.Chart, error) {
 	loaded, err := loader.LoadArchive(bytes.NewReader(archive))
 	if err != nil {
@@ -65,8 +65,8 @@ func LoadArchive(archive []byte) (*helmchart.Chart, error) {
 	return loaded, nil
 }
 
-// Render returns the objects of the chart for the given values, Namespaces and CustomResourceDefinitions first.
-// Values override those of the chart's values.yaml. The result is the same for the same input.
+// Render returns the objects of the chart for the given values, Namespaces and CustomResourceDefinitions first. values
+// override the chart's values.yaml. The result is the same for the same input.
 func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unstructured.Unstructured, error) {
 	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, options, chartutil.DefaultCapabilities)
@@ -119,7 +119,7 @@ func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 			continue
 		}
 		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(document.Raw); err != nil { // Keeps whole numbers whole, unlike a plain map.
+		if err := object.UnmarshalJSON(document.Raw); err != nil { // Keeps integers, unlike decoding into a plain map.
 			return nil, err
 		}
 		if !object.IsList() {
@@ -136,7 +136,7 @@ func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// SortForInstall orders objects by kind as Helm installs them, unknown kinds last; within a kind the order stays.
+// SortForInstall sorts objects by kind in Helm's install order, unknown kinds last; it is stable within a kind.
 func SortForInstall(objects []*unstructured.Unstructured) {
 	rank := make(map[string]int, len(releaseutil.InstallOrder))
 	for i, kind := range releaseutil.InstallOrder {
@@ -151,8 +151,8 @@ func SortForInstall(objects []*unstructured.Unstructured) {
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return of(a) - of(b) })
 }
 
-// Archive packs the chart in folder dir of fsys the way 'helm package' does, the same bytes for the same files, so that
-// it can travel in a ControllerDeployment.
+// Archive packs the chart in directory dir of fsys as 'helm package' does, for use in a ControllerDeployment. The same
+// files result in the same bytes.
 func Archive(fsys fs.FS, dir, name string) ([]byte, error) {
 	var out bytes.Buffer
 	compressed := gzip.NewWriter(&out)

@@ -1,4 +1,4 @@
-// Package cli is the command line of Hortus: one list of every part and every command for people.
+// Package cli is the command line of Hortus: the list of all components and all commands for users.
 package cli
 
 import (
@@ -36,7 +36,7 @@ import (
 	"hortus.dev/hortus/local/provider/volume"
 )
 
-// ExitCode is an error that asks for an exit code of its own, for pipelines to tell outcomes apart.
+// ExitCode is an error with its own exit code, so that pipelines can distinguish outcomes.
 type ExitCode interface {
 	error
 	Code() int

@@ -137,15 +137,15 @@ func run(ctx context.Context, o options) error {
 	return mgr.Start(ctx)
 }
 
-// newManager builds everything but starts nothing.
+// newManager creates the manager and all controllers without starting them.
 func newManager(
 	ctx context.Context, restConfig *rest.Config, o options, clock clock.PassiveClock,
 ) (ctrl.Manager, error) {
 	restConfig = rest.CopyConfig(restConfig)
-	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's fairness decides, not this client.
+	restConfig.QPS, restConfig.Burst = -1, 0 // Limited by the API server's priority and fairness, not by this client.
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme: newScheme(),
-		// Several managers in one process are tests.
+		// Only tests run several managers in one process.
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: new(true)},
 		HealthProbeBindAddress:        o.healthAddress,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
@@ -154,7 +154,7 @@ func newManager(
 		LeaderElectionNamespace:       o.leaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       new(5 * time.Second),
-		// Content of Secrets and ConfigMaps is read when needed; a cache of all of them would hold everybody's credentials.
+		// Contents of Secrets and ConfigMaps are read when needed; a cache would hold all credentials of the garden.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 			&corev1.Secret{}, &corev1.ConfigMap{},
 		}}},

@@ -1,5 +1,5 @@
-// Package controllermanager is the part of the garden that looks after everything but the clusters themselves: projects
-// and their members, the life cycle of seeds, which extensions each seed needs, and the maintenance of Shoots.
+// Package controllermanager runs the garden's controllers for everything but the clusters themselves: projects and
+// their members, the lifecycle of Seeds, the extensions that each Seed needs, and the maintenance of Shoots.
 //
-// The list of all controllers is in command.go; each is a package of its own, named for its kind and concern.
+// The list of all controllers is in command.go; each is a package, named for its kind and concern.
 package controllermanager

@@ -1,4 +1,4 @@
-// Package csr reads CertificateSigningRequests for those who approve or deny them, and writes what they decide.
+// Package csr reads CertificateSigningRequests for approvers, and writes their decisions.
 package csr
 
 import (
@@ -27,7 +27,7 @@ func Parse(request []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(block.Bytes)
 }
 
-// ForOnly reports whether a certificate is for one purpose, client or server, and for nothing else.
+// ForOnly reports whether a certificate is for one purpose only, client or server.
 func ForOnly(purpose certificatesv1.KeyUsage, usages []certificatesv1.KeyUsage) bool {
 	for _, u := range usages {
 		switch u {
@@ -39,7 +39,7 @@ func ForOnly(purpose certificatesv1.KeyUsage, usages []certificatesv1.KeyUsage) 
 	return slices.Contains(usages, purpose)
 }
 
-// HasAlternativeNames reports whether the request names anything besides its subject.
+// HasAlternativeNames reports whether the request contains names in addition to its subject.
 func HasAlternativeNames(r *x509.CertificateRequest) bool {
 	return len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses)+len(r.URIs) > 0
 }

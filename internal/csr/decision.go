@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Decision is the answer to a request.
+// Decision on a request.
 type Decision struct {
 	Approved bool
-	Reason   string // That of the condition: who has decided.
+	Reason   string // Reason of the condition: names the approver.
 	Message  string // Why.
 }
 
-// Write approves or denies a request. A request that has changed or is gone meanwhile is left alone, without an error:
-// its change leads to another reconciliation.
+// Write approves or denies a request. A request that has changed or is gone meanwhile is left alone without an error:
+// the change triggers another reconciliation.
 func Write(
 	ctx context.Context, c client.Client, r *certificatesv1.CertificateSigningRequest, d Decision, now time.Time,
 ) error {

@@ -1,8 +1,9 @@
-// Package fleet reads what commands decide about: Shoots, and the objects of the garden that decisions depend on.
+// Package fleet reads the objects that commands decide about: Shoots, and the objects of the garden that their
+// decisions depend on.
 //
-// FromManifests reads a Fleet from files, folders and standard input, with the rules of package manifest; FromGarden
-// from a live garden. Source holds the flags of a command that does either. Options say which kinds a command needs:
-// it is not disturbed by mistakes in others.
+// FromManifests reads a Fleet from files, directories and standard input, with the rules of package manifest;
+// FromGarden reads it from a live garden. Source holds the flags of a command that can do either. Options select the
+// kinds that a command needs: errors in manifests of other kinds do not affect it.
 package fleet
 
 import (
@@ -36,11 +37,11 @@ const (
 	ConfigMaps              Kind = "ConfigMap"
 )
 
-// Options are what a command needs of a Fleet.
+// Options describe the needs of a command.
 type Options struct {
-	// Kinds are read, others are passed over.
+	// Kinds lists the kinds to read; others are skipped.
 	Kinds []Kind
-	// Trim removes parts of Shoots that the command does not need: fleets have tens of thousands. Nil keeps
+	// Trim removes parts of Shoots that the command does not need, because fleets have tens of thousands. Nil keeps
 	// everything.
 	Trim func(*corev1beta1.Shoot)
 }
@@ -51,7 +52,7 @@ func (o *Options) trim(shoot *corev1beta1.Shoot) {
 	}
 }
 
-// Overlay returns the Fleet with the profiles of another one in place of those of the same name, or added.
+// Overlay returns the Fleet with the profiles of another one added; they replace profiles of the same name.
 func (f *Fleet) Overlay(other *Fleet) *Fleet {
 	merged := *f
 	merged.CloudProfiles = replace(f.CloudProfiles, other.CloudProfiles, func(a, b *corev1beta1.CloudProfile) bool {

@@ -13,7 +13,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// pageSize bounds the memory of one answer while a large garden is read; at 10 kB per Shoot it is 5 MB.
+// pageSize bounds the memory of one response while a large garden is read: 5 MB at 10 kB per Shoot.
 const pageSize = 500
 
 // NewClient returns a client for the kinds of a Fleet.
@@ -31,8 +31,8 @@ func NewClient(config *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// FromGarden reads a live garden; Shoots and NamespacedCloudProfiles of one namespace unless it is empty. c must not
-// be a cache, which has no pages.
+// FromGarden reads a live garden. Unless namespace is empty, it reads only Shoots and NamespacedCloudProfiles of the
+// namespace. c must not be a cache, which does not support pages.
 func FromGarden(ctx context.Context, c client.Reader, namespace string, options Options) (*Fleet, error) {
 	f := &Fleet{}
 	regions := client.MatchingLabels{corev1beta1.LabelSchedulingPurpose: corev1beta1.SchedulingPurposeRegionConfig}

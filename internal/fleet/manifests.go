@@ -13,12 +13,12 @@ import (
 	"hortus.dev/hortus/internal/manifest"
 )
 
-// FromManifests reads manifests; "-" is standard input. Of two manifests of one object the later one counts, in the
-// place of the first.
+// FromManifests reads manifests; "-" is standard input. If an object has two manifests, the later one replaces the
+// first, in its place.
 //
-// What cannot be read is an error, all of it at once (manifest.Errors). What the API server would refuse, but can be
-// passed over, is a warning: unknown and repeated fields, and manifests without a kind or with one that does not
-// exist.
+// All manifests that cannot be read are reported in one error (manifest.Errors). Problems that the API server would
+// reject, but that can be ignored here, are warnings: unknown and duplicate fields, and manifests without a kind or of
+// an unknown kind.
 func FromManifests(paths []string, stdin io.Reader, options Options) (*Fleet, []manifest.Finding, error) {
 	results, err := manifest.Read(paths, stdin, options.decode)
 	if err != nil {
@@ -44,13 +44,13 @@ func FromManifests(paths []string, stdin io.Reader, options Options) (*Fleet, []
 	return c.fleet, warnings, nil
 }
 
-// result is what becomes of a manifest.
+// result is the result of decoding a manifest.
 type result struct {
-	object         metav1.Object // Nil if the manifest is passed over.
+	object         metav1.Object // Nil if the manifest is skipped.
 	errs, warnings []manifest.Finding
 }
 
-// decode decodes a manifest. It is called for several at a time.
+// decode decodes a manifest. It is called concurrently.
 func (o *Options) decode(m *manifest.Object) result {
 	var r result
 	if !m.Parsed() {
@@ -115,10 +115,10 @@ func groupVersionOf(kind Kind) schema.GroupVersion {
 	return corev1beta1.SchemeGroupVersion
 }
 
-// collection makes a Fleet of objects.
+// collection collects objects into a Fleet.
 type collection struct {
 	fleet *Fleet
-	seen  map[key]int // Where in their lists objects are.
+	seen  map[key]int // Indexes of the objects in their lists.
 }
 
 type key struct {
@@ -142,7 +142,7 @@ func (c *collection) add(object metav1.Object) {
 	case *corev1.ConfigMap:
 		put(c, ConfigMaps, &c.fleet.ConfigMaps, *object, object)
 	default:
-		panic(fmt.Sprintf("a fleet has no %T", object)) // decode makes no others.
+		panic(fmt.Sprintf("a fleet has no %T", object)) // decode returns no other types.
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 	"hortus.dev/hortus/internal/manifest"
 )
 
-// Source is where a command reads a Fleet from: manifests, or a garden.
+// Source is the source of a command's Fleet: manifests, or a garden.
 type Source struct {
 	Options   Options
 	Access    garden.Access
 	Files     []string
-	Namespace string // Only Shoots of this namespace are read, unless it is empty.
+	Namespace string // Only Shoots of this namespace are read; empty for all.
 }
 
 // AddFlags registers the flags of the source.
@@ -27,12 +27,12 @@ func (s *Source) AddFlags(command *cobra.Command) {
 		"read manifests from files, folders or - (standard input) instead of a garden")
 }
 
-// AddNamespaceFlag registers the flag that limits the Shoots.
+// AddNamespaceFlag registers the flag that restricts the Shoots to a namespace.
 func (s *Source) AddNamespaceFlag(command *cobra.Command) {
 	command.Flags().StringVarP(&s.Namespace, "namespace", "n", "", "only Shoots of this namespace; empty means all")
 }
 
-// Read reads the Fleet for a command, which is warned of mistakes in manifests that can be passed over.
+// Read reads the Fleet for a command. It prints warnings about problems in manifests that can be ignored.
 func (s *Source) Read(command *cobra.Command) (*Fleet, error) {
 	if len(s.Files) > 0 {
 		f, err := s.ReadFiles(command, s.Files)
@@ -54,7 +54,7 @@ func (s *Source) Read(command *cobra.Command) (*Fleet, error) {
 	return FromGarden(command.Context(), c, s.Namespace, s.Options)
 }
 
-// ReadFiles reads a Fleet from other manifests than those of --filename.
+// ReadFiles reads a Fleet from manifests other than those of --filename.
 func (s *Source) ReadFiles(command *cobra.Command, paths []string) (*Fleet, error) {
 	f, warnings, err := FromManifests(paths, command.InOrStdin(), s.Options)
 	warn(command.ErrOrStderr(), warnings)

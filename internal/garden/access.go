@@ -1,4 +1,4 @@
-// Package garden tells commands for people how to reach the garden.
+// Package garden gives commands for users access to the garden.
 package garden
 
 import (
@@ -11,15 +11,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// DefaultStateDir is where the landscape of this machine keeps its state.
+// DefaultStateDir is the directory with the state of this machine's landscape.
 const DefaultStateDir = "/var/lib/hortus"
 
-// KubeconfigPath is the administrator's kubeconfig of a cluster of the landscape: "garden" or the name of a seed.
+// KubeconfigPath returns the path of the administrator's kubeconfig of a landscape's cluster: "garden" or a Seed's
+// name.
 func KubeconfigPath(stateDir, cluster string) string {
 	return filepath.Join(stateDir, "landscape", cluster, "admin.kubeconfig")
 }
 
-// Access holds the flags by which a command finds the garden.
+// Access holds the flags for access to the garden.
 type Access struct {
 	Kubeconfig string
 	Context    string
@@ -34,7 +35,8 @@ func (a *Access) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.StateDir, "state-dir", DefaultStateDir, "folder with the state of this machine's landscape")
 }
 
-// RESTConfig returns how to reach the garden: the flag, else $KUBECONFIG, else the landscape of this machine.
+// RESTConfig returns the client configuration for the garden: from the flag, else $KUBECONFIG, else the landscape of
+// this machine.
 func (a *Access) RESTConfig() (*rest.Config, error) {
 	path := a.Kubeconfig
 	if path == "" {

@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Apply makes obj's fields so on the server, as owner, and stores the server's answer in obj. Fields that obj leaves
-// empty belong to others. A conflict with another owner is taken over: the caller is the author of what it renders.
+// Apply applies obj's fields with server-side apply, as field manager owner, and stores the response in obj. Fields
+// that are empty in obj belong to others. It forces conflicts: the caller is the author of the objects it renders.
 func Apply(ctx context.Context, c client.Client, obj client.Object, owner string) error {
 	return apply(ctx, c, obj, client.FieldOwner(owner), client.ForceOwnership)
 }
 
-// ApplyUnlessOwned is Apply for objects of which somebody else may be the author: if a field that obj would change
-// belongs to another owner, nothing changes, and the error is a conflict.
+// ApplyUnlessOwned is Apply for objects that may have another author: if a field that obj would change belongs to
+// another field manager, nothing is changed, and the error is a conflict.
 func ApplyUnlessOwned(ctx context.Context, c client.Client, obj client.Object, owner string) error {
 	return apply(ctx, c, obj, client.FieldOwner(owner))
 }
@@ -35,7 +35,7 @@ func apply(ctx context.Context, c client.Client, obj client.Object, opts ...clie
 		out.Object = u.Object
 		return nil
 	}
-	// The answer has every field, so what obj said before must not shine through.
+	// The response has all fields, so no earlier content of obj may remain.
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	resetObject(obj)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
@@ -44,8 +44,8 @@ func apply(ctx context.Context, c client.Client, obj client.Object, opts ...clie
 	return nil
 }
 
-// applyConfiguration turns obj into what server-side apply accepts: its kind set, no status, no managed fields and none
-// of the zero values that Go's encoder writes for embedded structs.
+// applyConfiguration converts obj for server-side apply: with its kind set, and without status, managed fields and the
+// zero values that Go's encoder writes for embedded structs.
 func applyConfiguration(obj client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {
@@ -63,13 +63,13 @@ func applyConfiguration(obj client.Object, scheme *runtime.Scheme) (*unstructure
 	u.SetGeneration(0)
 	unstructured.RemoveNestedField(u.Object, "status")
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	// A pod template repeats the metadata struct; a null creationTimestamp in it would be owned by us for nothing.
+	// A pod template contains the metadata struct again; we would own a null creationTimestamp in it for no purpose.
 	unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
 	return u, nil
 }
 
-// Delete deletes obj in the background and reports whether it is gone already. An unknown kind counts as gone, since
-// its objects went with the definition.
+// Delete deletes obj with background propagation and reports whether it is already gone. An unknown kind counts as
+// gone: its objects were deleted with the CustomResourceDefinition.
 func Delete(
 	ctx context.Context, c client.Client, obj client.Object, opts ...client.DeleteOption,
 ) (gone bool, err error) {
@@ -83,7 +83,7 @@ func Delete(
 	return false, fmt.Errorf("delete %s: %w", describe(obj, c.Scheme()), err)
 }
 
-// Exists reads obj and reports whether it was there. An unknown kind has no objects.
+// Exists reads obj and reports whether it exists. An unknown kind has no objects.
 func Exists(ctx context.Context, c client.Reader, obj client.Object) (bool, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if err == nil {

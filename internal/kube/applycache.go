@@ -16,11 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ApplyCache applies objects like Apply, but only reads those that still are as it has left them. A flow that looks at
-// everything in every pass costs the server little that way: a read is a fraction of a server-side apply.
+// ApplyCache applies objects like Apply, but only reads those that have not changed since the last apply. A flow checks
+// everything in every pass; this keeps the load on the server low, because a read costs a fraction of a server-side
+// apply.
 //
-// What others change is noticed: spec and metadata by the object's generation and content, kinds without a generation
-// by their resource version. It is safe for concurrent use. The zero value is ready.
+// It detects changes by others: by the object's generation, labels and annotations, or for kinds without a generation
+// by the resource version. It is safe for concurrent use. The zero value is ready to use.
 type ApplyCache struct {
 	mu      sync.Mutex
 	entries map[applyKey]applied
@@ -31,10 +32,10 @@ type applyKey struct {
 	name client.ObjectKey
 }
 
-// applied is what was applied last, and how the object was afterwards.
+// applied is the last applied configuration, and the state of the object after the apply.
 type applied struct {
 	desired [sha256.Size]byte
-	// occasion is that of the last [ApplyCache.Rewrite].
+	// occasion is the occasion of the last [ApplyCache.Rewrite].
 	occasion        string
 	uid             string
 	resourceVersion string
@@ -43,14 +44,15 @@ type applied struct {
 	annotations     map[string]string
 }
 
-// Apply makes obj's fields so on the server and stores the server's object in obj.
+// Apply applies obj's fields with server-side apply and stores the server's object in obj.
 func (a *ApplyCache) Apply(ctx context.Context, c client.Client, obj client.Object, owner string) error {
 	return a.apply(ctx, c, obj, owner, "", nil)
 }
 
-// Rewrite is Apply for a Deployment that webhooks may change. On every new occasion it is written, though it may still
-// be as it was left, and its spec is replaced: webhooks act again, and what they have added to lists and maps, which an
-// apply would keep since it belongs to nobody, goes if they do not add it again.
+// Rewrite is Apply for a Deployment that webhooks may change. On a new occasion it writes the Deployment even if
+// nothing has changed, and replaces its spec, so that webhooks are called again. An apply would keep entries that
+// webhooks have added to lists and maps, because no field manager owns them; replacing the spec removes those that are
+// not added again.
 func (a *ApplyCache) Rewrite(
 	ctx context.Context, c client.Client, d *appsv1.Deployment, owner, occasion string,
 ) error {
@@ -58,17 +60,17 @@ func (a *ApplyCache) Rewrite(
 	return a.apply(ctx, c, d, owner, occasion, func() error { return replaceSpec(ctx, c, d, wanted, owner) })
 }
 
-// keptOnTemplate is what "kubectl rollout restart" sets. Without it the pods would be replaced a second time.
+// keptOnTemplate is set by "kubectl rollout restart". Without it the pods would be replaced a second time.
 const keptOnTemplate = "kubectl.kubernetes.io/restartedAt"
 
-// replaceSpec makes the spec of a Deployment the wanted one, but for what people and other steps set, and stores the
-// server's answer in live.
+// replaceSpec replaces the spec of a Deployment by the wanted one, except for paused and keptOnTemplate, which users
+// and other steps set, and stores the response in live.
 func replaceSpec(ctx context.Context, c client.Client, live, wanted *appsv1.Deployment, owner string) error {
 	wanted.Spec.Paused = live.Spec.Paused
 	if at, ok := live.Spec.Template.Annotations[keptOnTemplate]; ok {
 		metav1.SetMetaDataAnnotation(&wanted.Spec.Template.ObjectMeta, keptOnTemplate, at)
 	}
-	// A patch, since an update would conflict with each change of the status.
+	// A patch, because an update would conflict with every change of the status.
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": wanted.Spec}})
 	if err != nil {
 		return fmt.Errorf("encode spec of Deployment %s: %w", client.ObjectKeyFromObject(live), err)
@@ -81,7 +83,7 @@ func replaceSpec(ctx context.Context, c client.Client, live, wanted *appsv1.Depl
 	return nil
 }
 
-// apply calls after, if there is one, when the occasion is a new one.
+// apply calls after, unless it is nil, if the occasion is new.
 func (a *ApplyCache) apply(
 	ctx context.Context, c client.Client, obj client.Object, owner, occasion string, after func() error,
 ) error {
@@ -131,7 +133,7 @@ func (a *ApplyCache) apply(
 	return nil
 }
 
-// still tells whether nobody has touched what an apply could have set.
+// still reports whether the object is unchanged, apart from its status.
 func (a applied) still(live client.Object) bool {
 	if live.GetDeletionTimestamp() != nil || string(live.GetUID()) != a.uid {
 		return false
@@ -139,12 +141,12 @@ func (a applied) still(live client.Object) bool {
 	if live.GetResourceVersion() == a.resourceVersion {
 		return true
 	}
-	// A status has been written. Only kinds with a generation tell that from a change of the rest.
+	// Only the status has changed. Only kinds with a generation allow that conclusion.
 	return a.generation > 0 && live.GetGeneration() == a.generation && maps.Equal(live.GetLabels(), a.labels) &&
 		maps.Equal(live.GetAnnotations(), a.annotations)
 }
 
-// Forget drops what is known about a namespace and the cluster-scoped object of the same name.
+// Forget forgets the objects of a namespace and the cluster-scoped objects with the namespace's name.
 func (a *ApplyCache) Forget(namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

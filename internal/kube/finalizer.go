@@ -9,13 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// EnsureFinalizer adds the finalizer unless it is there. The patch carries the resource version, because a merge patch
-// of the list would otherwise drop what others added meanwhile.
+// EnsureFinalizer adds the finalizer unless it is present. The patch carries the resource version, because a merge
+// patch of the list would otherwise remove finalizers that others have added meanwhile.
 func EnsureFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	return patchFinalizers(ctx, c, obj, "add", finalizer, controllerutil.AddFinalizer)
 }
 
-// RemoveFinalizer removes the finalizer if it is there; an object that has gone meanwhile is fine.
+// RemoveFinalizer removes the finalizer if it is present. An object that is gone is no error.
 func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	return client.IgnoreNotFound(patchFinalizers(ctx, c, obj, "remove", finalizer, controllerutil.RemoveFinalizer))
 }
@@ -28,7 +28,7 @@ func patchFinalizers(
 	if !change(obj, finalizer) {
 		return nil
 	}
-	// The main resource ignores status in a patch, so an answer must not undo a status the caller is preparing.
+	// The main resource ignores the status in a patch; the response must not overwrite a status that the caller prepares.
 	target := obj.DeepCopyObject().(client.Object)
 	if err := c.Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("%s finalizer %q of %s: %w", verb, finalizer, describe(obj, c.Scheme()), err)

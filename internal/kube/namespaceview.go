@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// NamespaceView is a client for one short pass over one namespace. It reads each kind of the namespace once, with a
-// list that the server answers from its watch cache, instead of every object by itself from etcd. What is written
-// through it is read anew afterwards. Everything outside the namespace, and what has no Go type, goes straight to the
-// server.
+// NamespaceView is a client for one short pass over one namespace. It reads each kind in the namespace once, with a
+// list that the server answers from its watch cache, instead of reading every object separately from etcd. Objects that
+// are written through the view are read again afterwards. Requests for other namespaces and for types without a Go type
+// go directly to the server.
 //
-// It is safe for concurrent use, and made to be thrown away after the pass.
+// It is safe for concurrent use, and must be discarded after the pass.
 type NamespaceView struct {
 	client.Client
 	namespace string
@@ -34,7 +34,7 @@ type NamespaceView struct {
 	kinds map[schema.GroupVersionKind]*kindView
 }
 
-// kindView is what one list said, but for what has been written since.
+// kindView is the result of one list, and the names of the objects written since.
 type kindView struct {
 	mu      sync.Mutex
 	loaded  bool
@@ -42,19 +42,19 @@ type kindView struct {
 	written map[string]bool
 }
 
-// Versions remembers the newest resource version that is known of each kind. A list is asked to be no older, so that a
-// reader sees all that it has written itself and all that it was told about. It is safe for concurrent use. The zero
-// value is ready.
+// Versions stores the newest known resource version of each kind. Lists are requested to be no older, so that a reader
+// sees its own writes and all objects that it has observed. It is safe for concurrent use. The zero value is ready to
+// use.
 //
-// Resource versions of one kind are integers that grow
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions); from a server that does not stick
-// to that nothing is remembered, and lists are then as new as can be.
+// Resource versions of one kind are increasing integers
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). Others are not stored, and lists
+// then request the most recent data.
 type Versions struct {
 	mu     sync.Mutex
 	newest map[schema.GroupVersionKind]uint64
 }
 
-// Observe takes note of an object's resource version.
+// Observe records an object's resource version.
 func (v *Versions) Observe(kind schema.GroupVersionKind, resourceVersion string) {
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -68,14 +68,15 @@ func (v *Versions) Observe(kind schema.GroupVersionKind, resourceVersion string)
 	v.newest[kind] = max(v.newest[kind], version)
 }
 
-// Forget drops what is known of a kind, for instance because the server has been restored from a backup.
+// Forget forgets the resource version of a kind, for instance because the server has been restored from a backup.
 func (v *Versions) Forget(kind schema.GroupVersionKind) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.newest, kind)
 }
 
-// options ask for a list that is no older than what is known; without such knowledge for the newest.
+// options returns list options for a list that is no older than the known resource version; for the most recent one if
+// none is known.
 func (v *Versions) options(kind schema.GroupVersionKind) *metav1.ListOptions {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -122,7 +123,7 @@ func (v *NamespaceView) Get(
 	return nil
 }
 
-// List implements client.Reader. What a list must be told besides namespace and labels, the server answers.
+// List implements client.Reader. A list with options other than namespace and labels is sent to the server.
 func (v *NamespaceView) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
@@ -225,7 +226,7 @@ func (s subResourceView) Patch(
 	return s.SubResourceClient.Patch(ctx, obj, patch, opts...)
 }
 
-// viewed tells whether the object is one that the view answers for.
+// viewed reports whether the view serves the object.
 func (v *NamespaceView) viewed(namespace string, obj runtime.Object) (schema.GroupVersionKind, bool) {
 	if namespace != v.namespace || !typed(obj) {
 		return schema.GroupVersionKind{}, false
@@ -251,7 +252,7 @@ func (v *NamespaceView) kind(kind schema.GroupVersionKind) *kindView {
 	return v.kinds[kind]
 }
 
-// load lists the kind unless that has been done. The caller holds the view's lock.
+// load lists the kind unless it is already loaded. The caller holds the view's lock.
 func (v *NamespaceView) load(ctx context.Context, kind schema.GroupVersionKind, view *kindView) error {
 	if view.loaded {
 		return nil
@@ -286,13 +287,13 @@ func (v *NamespaceView) load(ctx context.Context, kind schema.GroupVersionKind, 
 	return nil
 }
 
-// isTooLargeVersion: the server does not know the version (yet), as after a restore from a backup.
+// isTooLargeVersion reports whether the server does not know the resource version, as after a restore from a backup.
 func isTooLargeVersion(err error) bool {
 	return err != nil && (apierrors.IsResourceExpired(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge))
 }
 
-// wrote makes the next read of an object a fresh one. It is called after the write, whether that worked or not.
+// wrote makes the next read of an object go to the server. It is called after every write, successful or not.
 func (v *NamespaceView) wrote(obj client.Object) {
 	if kind, err := apiutil.GVKForObject(obj, v.Scheme()); err == nil {
 		v.note(kind, obj)
@@ -312,7 +313,8 @@ func (v *NamespaceView) note(kind schema.GroupVersionKind, obj client.Object) {
 	}
 }
 
-// removed makes the kind be listed again, as new as can be: a deletion tells no resource version to compare with.
+// removed makes the next read list the kind again, with the most recent data: a deletion returns no resource version to
+// compare with.
 func (v *NamespaceView) removed(obj client.Object) {
 	if kind, ok := v.viewed(v.namespace, obj); ok {
 		v.seen.Forget(kind)

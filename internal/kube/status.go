@@ -13,14 +13,15 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// PatchStatus writes the status of obj as a merge patch against before, the copy taken when it was read. Nothing is
-// sent when nothing changed, and an object that has gone meanwhile is fine.
+// PatchStatus writes the status of obj as a merge patch against before, the copy taken when it was read. It sends
+// nothing if nothing has changed. An object that is gone is no error.
 func PatchStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
 	return patchStatus(ctx, c, obj, before, client.MergeFrom(before))
 }
 
 // PatchSharedStatus is PatchStatus for lists that others write, too, such as conditions: a merge patch replaces a list
-// as a whole. It fails with a conflict if the object has changed since it was read; the newer one is on its way then.
+// as a whole. It fails with a conflict if the object has changed since it was read; the newer object is then about to
+// be reconciled.
 func PatchSharedStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
 	return patchStatus(ctx, c, obj, before, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
@@ -29,7 +30,7 @@ func patchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	if equality.Semantic.DeepEqual(statusOf(obj), statusOf(before)) {
 		return nil
 	}
-	// The copy keeps the caller's metadata and spec: the answer would replace them with the server's view.
+	// The copy keeps the caller's metadata and spec, which the response would replace.
 	err := c.Status().Patch(ctx, obj.DeepCopyObject().(client.Object), patch)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch status of %s: %w", describe(obj, c.Scheme()), err)
@@ -38,8 +39,8 @@ func patchStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return nil
 }
 
-// LogConditions logs which conditions of an object have become worse or better since the copy before. Those that are
-// only judged anew, from True to Progressing and back, are left out.
+// LogConditions logs the conditions of an object that have become worse or better since before. Conditions that only
+// change between True and Progressing are omitted.
 func LogConditions(ctx context.Context, scheme *runtime.Scheme, obj, before client.Object) {
 	old := conditionsOf(before)
 	for _, c := range conditionsOf(obj) {
@@ -58,7 +59,7 @@ func bad(status corev1beta1.ConditionStatus) bool {
 	return status == corev1beta1.ConditionFalse || status == corev1beta1.ConditionUnknown
 }
 
-// conditionsOf are those of the status, none if its kind has none.
+// conditionsOf returns the conditions in the status; none if the kind has none.
 func conditionsOf(obj client.Object) []corev1beta1.Condition {
 	status := reflect.ValueOf(statusOf(obj))
 	if status.Kind() != reflect.Struct {
@@ -72,7 +73,7 @@ func conditionsOf(obj client.Object) []corev1beta1.Condition {
 	return conditions
 }
 
-// statusOf is the Status field of a typed object.
+// statusOf returns the Status field of a typed object.
 func statusOf(obj client.Object) any {
 	return reflect.ValueOf(obj).Elem().FieldByName("Status").Interface()
 }

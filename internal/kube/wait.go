@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// startLimit bounds how long a process waits at its start for an API; then it ends, and whoever runs it tries again.
+	// startLimit is how long a process waits for an API at its start. Then it ends, to be restarted.
 	startLimit = 2 * time.Minute
-	// startPause is between tries: nothing announces that an API server has come up.
+	// startPause is the time between two attempts: nothing announces that an API server is available.
 	startPause = 200 * time.Millisecond
 )
 
-// WaitForAPI waits until the server answers all the paths, such as /readyz or /api/v1/nodes?limit=1. Parts of a cluster
-// start side by side; to end and be started again costs a growing pause each time, waiting costs nothing.
+// WaitForAPI waits until the server answers all the paths, such as /readyz or /api/v1/nodes?limit=1, for at most two
+// minutes. The parts of a cluster start concurrently; a container that ends is restarted with an increasing back-off,
+// so waiting is faster.
 func WaitForAPI(ctx context.Context, config *rest.Config, paths ...string) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DeploymentReady reports whether the controller has seen the newest spec and every wanted replica of it is available,
-// with no old one left.
+// DeploymentReady reports whether the controller has observed the current spec, every wanted replica of it is
+// available, and no old one is left.
 func DeploymentReady(d *appsv1.Deployment) bool {
 	want := int32(1)
 	if d.Spec.Replicas != nil {
@@ -22,7 +22,8 @@ func DeploymentReady(d *appsv1.Deployment) bool {
 		s.Replicas == want
 }
 
-// StatefulSetReady reports whether the controller has seen the newest spec and every wanted replica of it is ready.
+// StatefulSetReady reports whether the controller has observed the current spec and every wanted replica of it is
+// ready.
 func StatefulSetReady(s *appsv1.StatefulSet) bool {
 	want := int32(1)
 	if s.Spec.Replicas != nil {
@@ -32,7 +33,7 @@ func StatefulSetReady(s *appsv1.StatefulSet) bool {
 		s.Status.UpdatedReplicas >= want && s.Status.Replicas == want
 }
 
-// LoadBalancerAddress is the first address of a Service's load balancer, IP before host name, or "".
+// LoadBalancerAddress returns the first address of a Service's load balancer, an IP address before a host name, or "".
 func LoadBalancerAddress(s *corev1.Service) string {
 	for _, in := range s.Status.LoadBalancer.Ingress {
 		if in.IP != "" {
@@ -47,7 +48,7 @@ func LoadBalancerAddress(s *corev1.Service) string {
 	return ""
 }
 
-// DeploymentProgress is a short text for people about a Deployment that is not ready.
+// DeploymentProgress returns a short message about a Deployment that is not ready.
 func DeploymentProgress(d *appsv1.Deployment) string {
 	want := int32(1)
 	if d.Spec.Replicas != nil {
@@ -65,13 +66,13 @@ func DeploymentProgress(d *appsv1.Deployment) string {
 	return fmt.Sprintf("Deployment %s is rolling out: %d old pods still running", d.Name, s.Replicas-want)
 }
 
-// fetchStep is how often the text about an image that is being fetched changes, and how long nothing is said about it:
-// a text for people that changed all the time would be a write each time.
+// fetchStep is the interval at which the message about an image that is being pulled changes, and the time before the
+// first one: each change of a message is a write.
 const fetchStep = 30 * time.Second
 
-// WaitingContainers tells why containers of the pods do not start, such as an image that can't be pulled, in short text
-// for people; "" if none says why. Plain creation is no reason. It also reports whether one waits for an image that
-// comes later: it is being fetched, or its registry asks to try again.
+// WaitingContainers returns a short message with the reasons why containers of the pods do not start, such as an image
+// that can't be pulled; "" if there are none. ContainerCreating alone is no reason. It also reports whether a container
+// waits for an image that is still being pulled, or whose registry asks to retry.
 func WaitingContainers(pods []corev1.Pod, now time.Time) (why string, fetching bool) {
 	var reasons []string
 	for i := range pods {
@@ -103,8 +104,8 @@ func WaitingContainers(pods []corev1.Pod, now time.Time) (why string, fetching b
 	return strings.Join(reasons, "; "), fetching
 }
 
-// fetchedSince is when the pod had its volumes and its network, after which only images are missing to start
-// containers; zero if it has not.
+// fetchedSince returns the time since when the pod has its volumes and network, so that containers wait only for
+// images; zero if it does not have them yet.
 func fetchedSince(status *corev1.PodStatus) time.Time {
 	for _, c := range status.Conditions {
 		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue {
@@ -114,8 +115,8 @@ func fetchedSince(status *corev1.PodStatus) time.Time {
 	return time.Time{}
 }
 
-// busyRegistry is what a registry says that asks to try again (status 503): words of its own after the status, or those
-// of HTTP; "" if no registry does. The kubelet passes it on in the text of its error only.
+// busyRegistry returns the message of a registry that asks to retry (status 503): its own text after the status, or the
+// standard one; "" if there is none. Only the text of the kubelet's error contains it.
 func busyRegistry(w *corev1.ContainerStateWaiting) string {
 	if w.Reason != "ErrImagePull" && w.Reason != "ImagePullBackOff" {
 		return ""
@@ -124,7 +125,7 @@ func busyRegistry(w *corev1.ContainerStateWaiting) string {
 	return words
 }
 
-// ReadyNode is the name of a node that is Ready, or "".
+// ReadyNode returns the name of a node that is Ready, or "".
 func ReadyNode(nodes []corev1.Node) string {
 	for i := range nodes {
 		for _, c := range nodes[i].Status.Conditions {

@@ -20,7 +20,7 @@ type checker struct {
 	findings []Finding
 }
 
-// Check returns what is wrong with the versions of a profile from now on.
+// Check returns the problems with the versions of a profile from now on.
 func Check(name string, spec *corev1beta1.CloudProfileSpec, now time.Time) []Finding {
 	profile, err := versionclass.Compile(name, spec)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *checker) kubernetesDeadEnds() {
 	}
 }
 
-// outcome reduces a decision about a single version.
+// outcome returns the result of a decision about a single version.
 func outcome(d maintenance.Decision) (target string, failed bool) {
 	if len(d.Items) == 0 {
 		return "", d.ImageErr != nil
@@ -107,8 +107,8 @@ func outcome(d maintenance.Decision) (target string, failed bool) {
 	return d.Items[0].To, d.Items[0].Err != nil
 }
 
-// addDeadEnd reports that Shoots are stuck. who limits the Shoots, "" for all. An end of life is only a warning: it may
-// be what the operator wants.
+// addDeadEnd reports that Shoots are stuck. who restricts the Shoots, "" for all. An end of life is only a warning,
+// because it may be intended.
 func (c *checker) addDeadEnd(what string, item *maintenance.Item, s stuckness, who string, endOfLife bool) {
 	f := Finding{Severity: Error, Rule: RuleDeadEnd, What: what, Version: item.From, Fix: item.Fix(c.profile)}
 	if endOfLife {
@@ -116,7 +116,7 @@ func (c *checker) addDeadEnd(what string, item *maintenance.Item, s stuckness, w
 	}
 	begin := s.from
 	if begin.After(c.now) {
-		begin = begin.Add(-1) // The instant of the class change, which is still in time.
+		begin = begin.Add(-1) // The exact time of the class change is still in time.
 		f.Deadline = &begin
 	}
 	state := "expires"
@@ -160,7 +160,7 @@ func (c *checker) minorGaps() {
 	}
 }
 
-// minorExpiry is when the last version of a minor expires.
+// minorExpiry returns when the last version of a minor expires; false if one never does.
 func (c *checker) minorExpiry(of *versionclass.Version) (last time.Time, ok bool) {
 	for _, v := range c.profile.Kubernetes {
 		if !versionclass.SameMinor(v.Semver, of.Semver) {
@@ -177,7 +177,7 @@ func (c *checker) minorExpiry(of *versionclass.Version) (last time.Time, ok bool
 	return last, ok
 }
 
-// overlaps reports versions of one minor that are supported at the same time. Unclassified ones do not count.
+// overlaps reports versions of the same minor that are supported at the same time. Unclassified versions do not count.
 func (c *checker) overlaps(what string, versions []*versionclass.Version) {
 	epochs, _ := epochsOf(c.now, c.profile.Changes)
 	for i, v := range versions {
@@ -243,7 +243,7 @@ func (c *checker) machineTypes() {
 	}
 }
 
-// withoutImage lists the Kubernetes versions for which machines of a type have no image.
+// withoutImage lists the Kubernetes versions for which no machine image runs on machines of a type.
 func (c *checker) withoutImage(machineType *versionclass.MachineType) (without []string) {
 	for _, k := range c.profile.Kubernetes {
 		if !k.ClassAt(c.now).Active() {

@@ -14,15 +14,15 @@ import (
 	"hortus.dev/hortus/internal/plan"
 )
 
-// exitErrors is the exit code when there are findings of severity error.
+// exitErrors is the exit code if there are findings of severity error.
 const exitErrors = 3
 
-// foundError carries the exit code; the output has said everything already.
+// foundError carries the exit code; the output has the details.
 type foundError struct{}
 
 func (foundError) Error() string { return "" }
 
-// Code is the exit code.
+// Code returns the exit code.
 func (foundError) Code() int { return exitErrors }
 
 type command struct {

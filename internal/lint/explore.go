@@ -4,30 +4,30 @@ import (
 	"time"
 )
 
-// restless is the longest time that a Shoot may go without a maintenance: windows come daily, and one that lasts all
-// day may run at its begin on one day and at its end on the next.
+// restless is the maximum time between two maintenances of a Shoot: windows are daily, and one that lasts all day may
+// run at its beginning on one day and at its end on the next.
 const restless = 48 * time.Hour
 
-// graph is what versions a Shoot can be on at what time. Time is cut into epochs, in which no class changes.
+// graph holds the versions that Shoots can be on. Time is divided into epochs, in which no class changes.
 type graph struct {
-	epochs   []time.Time // An instant in each epoch, ascending; the first is now.
-	ends     []time.Time // The last instant of each epoch but the last.
+	epochs   []time.Time // A time in each epoch, ascending; the first is now.
+	ends     []time.Time // The last time of each epoch but the last.
 	versions []string
-	// offered reports whether a user may choose the version in an epoch; present whether Shoots may be on it now.
+	// offered reports whether a user may choose the version in an epoch; present reports whether Shoots may be on it now.
 	offered func(version string, t time.Time) bool
 	present func(version string) bool
-	// decide takes one decision. An empty target without failure means that the Shoot stays.
+	// decide decides once. If target is empty and failed is false, the Shoot stays on its version.
 	decide func(version string, t time.Time, auto bool) (target string, failed bool)
 }
 
-// stuckness is when Shoots on one version are stuck.
+// stuckness is the time in which Shoots on one version are stuck.
 type stuckness struct {
-	from    time.Time // Begin of the first epoch in which they are.
-	until   time.Time // Begin of the first epoch after it in which they are not; zero if there is none.
+	from    time.Time // Beginning of the first epoch in which they are.
+	until   time.Time // Beginning of the first epoch after it in which they are not; zero if there is none.
 	forever bool      // They are stuck in the last epoch.
 }
 
-// epochsOf cuts the time from now on at the changes.
+// epochsOf divides the time from now on at the changes.
 func epochsOf(now time.Time, changes []time.Time) (epochs, ends []time.Time) {
 	epochs = []time.Time{now}
 	for _, change := range changes {
@@ -39,11 +39,11 @@ func epochsOf(now time.Time, changes []time.Time) (epochs, ends []time.Time) {
 	return epochs, ends
 }
 
-// explore follows all ways of all Shoots and returns the versions on which any of them is ever stuck. Owners are
-// taken to switch automatic updates as they like.
+// explore follows all update paths of all Shoots and returns the versions on which any Shoot is ever stuck. It assumes
+// that owners enable and disable automatic updates at any time.
 func (g *graph) explore() map[string]stuckness {
 	stuck := map[string]stuckness{}
-	arriving := map[string]bool{} // Versions with Shoots at the begin of the epoch.
+	arriving := map[string]bool{} // Versions with Shoots at the beginning of the epoch.
 	for _, v := range g.versions {
 		arriving[v] = g.present(v)
 	}

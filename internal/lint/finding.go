@@ -15,24 +15,24 @@ const (
 	Info    Severity = "info"
 )
 
-// Rule names what is checked.
+// Rule names a check.
 type Rule string
 
 const (
-	RuleInvalid           Rule = "invalid"             // The profile cannot be understood.
-	RuleDeadEnd           Rule = "dead-end"            // Versions that must be left, with no way on.
+	RuleInvalid           Rule = "invalid"             // The profile cannot be parsed.
+	RuleDeadEnd           Rule = "dead-end"            // Versions that must be left, without an update path.
 	RuleMinorGap          Rule = "minor-gap"           // Higher minors that cannot be reached.
 	RuleUnusable          Rule = "unusable"            // Versions that nothing can use.
 	RuleNoImage           Rule = "no-image"            // Machine types or Kubernetes versions without a machine image.
 	RuleOverlap           Rule = "overlapping-support" // Two supported versions of one minor.
-	RuleInPlacePath       Rule = "in-place-path"       // In-place updates that lead nowhere.
-	RuleInUse             Rule = "in-use"              // Versions that Shoots use and the profile lacks.
+	RuleInPlacePath       Rule = "in-place-path"       // In-place updates without a path.
+	RuleInUse             Rule = "in-use"              // Versions that Shoots use and the profile does not offer.
 	RuleHighestExpires    Rule = "highest-expires"     // The highest Kubernetes version has an expiration date.
-	RuleNoDefault         Rule = "no-default"          // Nothing to choose for Shoots that leave the version open.
+	RuleNoDefault         Rule = "no-default"          // No version for Shoots that do not specify one.
 	RuleDeprecatedForever Rule = "deprecated-forever"  // Deprecated, and never expires.
 )
 
-// Finding is one thing that is wrong, or will be.
+// Finding is a present or future problem.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Rule     Rule     `json:"rule"`
@@ -41,17 +41,18 @@ type Finding struct {
 	Version  string   `json:"version,omitempty"`
 	Message  string   `json:"message"`
 	Fix      string   `json:"fix,omitempty"`
-	// Deadline is the last moment at which the fix prevents the trouble. Empty: at once, or it does not matter when.
+	// Deadline is the last time at which the fix prevents the problem. Empty if that is now, or if the time does not
+	// matter.
 	Deadline *time.Time `json:"deadline,omitempty"`
-	// Until is when the trouble ends by itself. Empty: it does not.
+	// Until is when the problem ends by itself; empty if it does not.
 	Until *time.Time `json:"until,omitempty"`
-	// Shoots on the version at present, if Shoots were given.
+	// Shoots is the number of Shoots on the version now, if Shoots were given.
 	Shoots int `json:"shoots,omitempty"`
 }
 
 var severities = []Severity{Error, Warning, Info}
 
-// sortFindings orders by severity, then by deadline, then by name.
+// sortFindings sorts by severity, then by deadline, then by name.
 func sortFindings(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		if a.Severity != b.Severity {

@@ -11,8 +11,8 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// CheckAll checks profiles, all or those named, and counts the Shoots that each finding concerns. It also reports the
-// versions that Shoots use and their profile does not offer: removing them is refused, or has gone wrong.
+// CheckAll checks profiles, all or the named ones, and counts the Shoots that each finding affects. It also reports
+// versions that Shoots use and their profile does not offer, although the API server rejects removing them.
 func CheckAll(f *fleet.Fleet, names []string, now time.Time) ([]Finding, error) {
 	known := map[string]bool{}
 	var findings []Finding

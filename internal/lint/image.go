@@ -12,13 +12,13 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// need is one way in which pools use an image. Pools that need the same versions are all alike.
+// need is one way in which pools use an image. Pools that need the same versions are treated alike.
 type need struct {
 	architecture string
-	machineType  string   // Stands for all machine types of the architecture that the same image versions run on.
-	machineTypes []string // Empty if these are all of the architecture.
-	runtime      string   // Empty for containerd alone.
-	kubelet      string   // Stands for all Kubernetes versions that the same image versions accept.
+	machineType  string   // Represents all machine types of the architecture that the same image versions run on.
+	machineTypes []string // Empty if these are all machine types of the architecture.
+	runtime      string   // Empty for containerd without additional runtimes.
+	kubelet      string   // Represents all Kubernetes versions that the same image versions accept.
 	kubelets     []string
 	inPlace      bool
 }
@@ -70,8 +70,8 @@ func (c *checker) unusable(image *versionclass.Image) {
 	}
 }
 
-// inPlacePaths reports versions that machines cannot be updated to, or away from, without being replaced, although
-// they support it.
+// inPlacePaths reports versions that support in-place updates but are never their target, and versions from which the
+// newest supported or deprecated one cannot be reached in place.
 func (c *checker) inPlacePaths(image *versionclass.Image) {
 	var newest *versionclass.ImageVersion
 	lowest := true
@@ -105,7 +105,7 @@ func (c *checker) inPlacePaths(image *versionclass.Image) {
 	}
 }
 
-// reaches reports whether machines can go from one version to another in place, in any number of steps.
+// reaches reports whether machines can be updated in place from one version to another, in any number of steps.
 func (c *checker) reaches(image *versionclass.Image, from, to *versionclass.ImageVersion) bool {
 	seen := map[string]bool{from.Text: true}
 	for queue := []*versionclass.ImageVersion{from}; len(queue) > 0; queue = queue[1:] {
@@ -125,7 +125,7 @@ func (c *checker) reaches(image *versionclass.Image, from, to *versionclass.Imag
 	return false
 }
 
-// needsOf lists all the ways in which pools may use the image, those with least demands first.
+// needsOf lists all ways in which pools may use the image, those with the fewest requirements first.
 func (c *checker) needsOf(image *versionclass.Image) []need {
 	var architectures, runtimes []string
 	inPlace := false
@@ -167,8 +167,8 @@ func unique(list []string) []string {
 	return slices.Compact(list)
 }
 
-// machineGroups puts machine types of an architecture together that the same versions of the image run on. Without
-// capabilities these are all.
+// machineGroups groups the machine types of an architecture by the versions of the image that run on them. Without
+// capabilities there is one group.
 func (c *checker) machineGroups(image *versionclass.Image, architecture string) [][]string {
 	var groups [][]string
 	at := map[string]int{}
@@ -192,7 +192,7 @@ func (c *checker) machineGroups(image *versionclass.Image, architecture string) 
 	return groups
 }
 
-// kubeletGroups puts Kubernetes versions together that the same versions of the image accept.
+// kubeletGroups groups Kubernetes versions by the versions of the image that accept them.
 func (c *checker) kubeletGroups(image *versionclass.Image) [][]string {
 	var groups [][]string
 	at := map[string]int{}
@@ -216,7 +216,7 @@ func (c *checker) kubeletGroups(image *versionclass.Image) [][]string {
 	return groups
 }
 
-// failure is a dead end of pools with one need.
+// failure is a dead end for pools with one need.
 type failure struct {
 	need  need
 	stuck stuckness
@@ -237,7 +237,7 @@ func (c *checker) imageDeadEnds(image *versionclass.Image) {
 		if len(list) == 0 {
 			continue
 		}
-		// The version is reported once, for the needs that are stuck first and longest.
+		// The version is reported once, for the needs that are stuck earliest and longest.
 		slices.SortStableFunc(list, func(a, b failure) int {
 			if a.stuck.forever != b.stuck.forever {
 				if a.stuck.forever {
@@ -263,15 +263,15 @@ func (c *checker) imageDeadEnds(image *versionclass.Image) {
 	}
 }
 
-// endOfLife reports whether the version is the last one of its image that pools could be on, without constraints
-// having a part in it.
+// endOfLife reports whether the version is the last one of its image and is a dead end only because it expires, not
+// because of constraints.
 func (c *checker) endOfLife(image *versionclass.Image, v *versionclass.ImageVersion, list []failure) bool {
 	return v == image.Versions[len(image.Versions)-1] && !slices.ContainsFunc(list, func(f failure) bool {
 		return f.item.Cause != maintenance.CauseExpired
 	})
 }
 
-// describe names what the needs have in common that are stuck.
+// describe returns the common properties of the needs that are stuck.
 func describe(list []failure) string {
 	var parts []string
 	same := func(of func(need) string) string {
@@ -309,11 +309,11 @@ func describe(list []failure) string {
 	return strings.Join(append(parts, "with Kubernetes "+strings.Join(kubelets, ", ")), " ")
 }
 
-// cluster is a cluster with one pool that has the need.
+// cluster returns a cluster with one pool that has the need.
 func (c *checker) cluster(image *versionclass.Image, n need, version string, auto bool) *maintenance.Cluster {
 	pool := maintenance.Pool{
 		Name:         "any",
-		Kubernetes:   "", // Follows the control plane, whose own update is of no interest here.
+		Kubernetes:   "", // The control plane's version, whose update does not matter here.
 		MachineType:  n.machineType,
 		Architecture: n.architecture,
 		Runtimes:     n.runtime,
@@ -363,7 +363,7 @@ func (c *checker) decideImage(
 	return "", false
 }
 
-// imageItem is what a maintenance does to the image of a pool with the need; nil if nothing.
+// imageItem returns the change that maintenance makes to the image of a pool with the need; nil if none.
 func (c *checker) imageItem(
 	image *versionclass.Image, n need, version string, t time.Time, auto bool,
 ) *maintenance.Item {
@@ -376,7 +376,7 @@ func (c *checker) imageItem(
 	return nil
 }
 
-// inUse counts the Shoots per version, keyed like findings.
+// inUse counts the Shoots per version, with the keys of findings.
 type inUse map[[2]string]int
 
 func (u inUse) count(shoots []*corev1beta1.Shoot, images []corev1beta1.MachineImage) {

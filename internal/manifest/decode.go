@@ -12,8 +12,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Decode reads an object strictly into what into makes, and returns all problems with its fields. Values that the type
-// cannot hold are taken out of the object, so that the rest can be checked nevertheless.
+// Decode strictly decodes an object into the result of into, and returns all problems with its fields. Values of the
+// wrong type are removed from the object, so that the rest can still be checked.
 func Decode[T any](o *Object, into func() T) (T, []Problem) {
 	result := into()
 	strict, err := kjson.UnmarshalStrict(o.raw, result)
@@ -25,7 +25,7 @@ func Decode[T any](o *Object, into func() T) (T, []Problem) {
 	if err != nil {
 		return result, o.withLines([]Problem{{Type: TypeMalformed, Message: reason(err.Error())}})
 	}
-	problems := strictProblems(strict) // Fields that JSON gives twice.
+	problems := strictProblems(strict) // Fields that are duplicate in JSON.
 	s := search{decode: func(fields map[string]any) error { return unmarshal(fields, into()) }}
 	s.below(fields, "", func(value any) map[string]any {
 		alone, _ := value.(map[string]any)
@@ -42,7 +42,7 @@ func Decode[T any](o *Object, into func() T) (T, []Problem) {
 	return result, o.withLines(append(problems, strictProblems(strict)...))
 }
 
-// withLines adds the lines of the fields.
+// withLines adds the line of the field to each problem.
 func (o *Object) withLines(problems []Problem) []Problem {
 	for i := range problems {
 		problems[i].Line = o.Line(problems[i].Field)
@@ -58,15 +58,15 @@ func unmarshal(fields map[string]any, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 }
 
-// search finds the innermost values that a type cannot hold. The decoder stops at the first and names only the types
-// on the way to it, so each value is decoded alone, with nothing around it but its place in the object.
+// search finds the innermost values of the wrong type. The decoder stops at the first one and names only Go types, so
+// each value is decoded alone, at its place in an otherwise empty object.
 type search struct {
 	decode   func(fields map[string]any) error
 	problems []Problem
 }
 
-// below looks for wrong values in a value and removes them. alone makes an object that has nothing but a value at the
-// place of this one. It reports whether there were any.
+// below finds values of the wrong type in a value and removes them. alone returns an object with only a given value at
+// the place of this one. It reports whether there were any.
 func (s *search) below(in any, path string, alone func(value any) map[string]any) bool {
 	found := false
 	switch in := in.(type) {
@@ -76,7 +76,7 @@ func (s *search) below(in any, path string, alone func(value any) map[string]any
 			if !s.value(in[key], childPath(path, key), alone) {
 				continue
 			}
-			if found = true; s.decode(alone(in[key])) != nil { // What is wrong inside is gone; it is wrong itself.
+			if found = true; s.decode(alone(in[key])) != nil { // Without its wrong content it is still wrong.
 				delete(in, key)
 			}
 		}
@@ -94,7 +94,7 @@ func (s *search) below(in any, path string, alone func(value any) map[string]any
 	return found
 }
 
-// value reports the wrong values in a value, or the value itself if it is wrong as a whole.
+// value reports values of the wrong type inside a value, or the value itself if its own type is wrong.
 func (s *search) value(value any, path string, alone func(value any) map[string]any) bool {
 	err := s.decode(alone(value))
 	if err == nil {
@@ -103,14 +103,15 @@ func (s *search) value(value any, path string, alone func(value any) map[string]
 	if s.decode(alone(empty(value))) != nil || !s.below(value, path, alone) {
 		message := reason(err.Error())
 		if message == mustBeString && s.decode(alone("")) != nil {
-			message = mustHaveFields // Names of types do not tell the two apart.
+			message = mustHaveFields // The type's name does not distinguish the two.
 		}
 		s.problems = append(s.problems, Problem{Type: TypeMalformed, Field: path, Value: value, Message: message})
 	}
 	return true
 }
 
-// empty is a container without content, and any other value as it is. Where even that is wrong, the container is.
+// empty returns an empty container for a container, and any other value unchanged. If decoding the empty container
+// fails, too, the container itself has the wrong type.
 func empty(value any) any {
 	switch value.(type) {
 	case map[string]any:
@@ -128,7 +129,7 @@ const (
 
 var wrongType = regexp.MustCompile(`cannot unmarshal .* of type (\S+)$`)
 
-// reason is what the decoder says about a value, without the names of Go.
+// reason returns the decoder's message about a value without the names of Go types.
 func reason(failure string) string {
 	match := wrongType.FindStringSubmatch(failure)
 	if match == nil {

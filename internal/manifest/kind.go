@@ -12,12 +12,12 @@ import (
 	"hortus.dev/hortus/api/validation"
 )
 
-// CRDs knows the kinds of ours that are no part of the garden's API: their rules are in CRDs.
+// CRDs is the scheme of our kinds that are defined by CRDs and not part of the garden's API.
 var CRDs = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			panic(err) // The types are wrong, not their use.
+			panic(err) // A bug in the types.
 		}
 	}
 	return scheme
@@ -28,8 +28,8 @@ func (o *Object) GroupVersionKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
 }
 
-// UnknownKind returns the problem of an object that has no kind, or none that its group has. Other groups than ours
-// are free to have any.
+// UnknownKind returns a problem if the object has no kind, or a kind that its group does not have. It does not check
+// groups other than ours.
 func (o *Object) UnknownKind() (Problem, bool) {
 	gvk := o.GroupVersionKind()
 	if gvk.Kind == "" || gvk.Version == "" {

@@ -7,10 +7,10 @@ import (
 	yamlnode "go.yaml.in/yaml/v3"
 )
 
-// lines are the lines of a file at which the fields of a document stand.
+// lines are the line numbers of a document's fields in the file.
 type lines map[string]int
 
-// collect notes the lines of a node and of all below it, and returns the fields that are given twice.
+// collect records the lines of a node and its descendants, and returns the duplicate fields.
 func (l lines) collect(node *yamlnode.Node, path string, offset int) []Problem {
 	l[path] = node.Line + offset
 	var problems []Problem
@@ -37,7 +37,7 @@ func (l lines) collect(node *yamlnode.Node, path string, offset int) []Problem {
 	return problems
 }
 
-// childPath writes a path as errors do. Keys that are no field names stand in brackets.
+// childPath returns the path of a field in the form of errors. Keys that are not field names are in brackets.
 func childPath(path, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./[]"):
@@ -49,7 +49,7 @@ func childPath(path, key string) string {
 	}
 }
 
-// of returns the line of a field, or of the nearest field above it that is there. Zero if nothing is known.
+// of returns the line of a field, or of its nearest parent with a known line; 0 if nothing is known.
 func (l lines) of(path string) int {
 	for {
 		if line, ok := l[path]; ok {

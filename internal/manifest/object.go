@@ -13,21 +13,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is one manifest. It is used by one goroutine at a time.
+// Object is one manifest. It must not be used concurrently.
 type Object struct {
 	File     string
 	Document int // Number of its document in the file, from 1.
-	// APIVersion and the others are empty if the manifest has none, or something else than a string.
+	// APIVersion, Kind, Namespace and Name are empty if absent or not a string.
 	APIVersion, Kind, Namespace, Name string
-	// Problems were found by the parser: of type Syntax, or fields that are given twice.
+	// Problems are the parser's: of type Syntax, or duplicate fields.
 	Problems []Problem
 
-	raw    []byte // JSON. Nil if the manifest is none.
+	raw    []byte // JSON; nil if the manifest could not be parsed.
 	source *source
 	at     string // Path in the source.
 }
 
-// FromFields returns the object with these fields, which is in no file.
+// FromFields returns an object with these fields, without a file.
 func FromFields(fields map[string]any) (*Object, error) {
 	raw, err := json.Marshal(fields)
 	if err != nil {
@@ -36,14 +36,14 @@ func FromFields(fields map[string]any) (*Object, error) {
 	return newObject(&source{}, raw, typeMeta{}, ""), nil
 }
 
-// Parsed reports whether the object has fields at all; if not, Problems say why.
+// Parsed reports whether the object could be parsed; if not, Problems has the reason.
 func (o *Object) Parsed() bool { return o.raw != nil }
 
 // Fields returns all fields; nil if the object could not be parsed.
 func (o *Object) Fields() map[string]any {
 	var fields map[string]any
 	if o.raw != nil && json.Unmarshal(o.raw, &fields) != nil {
-		return nil // It has been parsed before: this does not happen.
+		return nil // It has been parsed before, so this does not happen.
 	}
 	if fields != nil && fields["kind"] == nil && o.Kind != "" { // An item of a List of its kind.
 		fields["kind"], fields["apiVersion"] = o.Kind, o.APIVersion
@@ -51,8 +51,8 @@ func (o *Object) Fields() map[string]any {
 	return fields
 }
 
-// Line returns the line at which a field stands, or the nearest field above it; for "", the line at which the object
-// begins. It is zero if that is not known.
+// Line returns the line of a field, or of its nearest parent with a known line; for "", the first line of the object; 0
+// if nothing is known.
 func (o *Object) Line(field string) int {
 	if field == "" && o.at == "" {
 		return o.source.line
@@ -63,7 +63,7 @@ func (o *Object) Line(field string) int {
 	return o.source.lines.of(join(o.at, field))
 }
 
-// join joins two paths.
+// join concatenates two paths.
 func join(above, below string) string {
 	if above == "" || below == "" || strings.HasPrefix(below, "[") {
 		return above + below
@@ -71,7 +71,7 @@ func join(above, below string) string {
 	return above + "." + below
 }
 
-// objects are those of one piece.
+// objects are the objects of one piece.
 type objects []*Object
 
 func each[T any](objects objects, visit func(*Object) T) []T {
@@ -82,7 +82,7 @@ func each[T any](objects objects, visit func(*Object) T) []T {
 	return results
 }
 
-// broken reports whether a text could not be parsed.
+// broken reports whether any of the objects could not be parsed.
 func (objects objects) broken() bool {
 	for _, o := range objects {
 		if o.raw == nil {
@@ -92,12 +92,12 @@ func (objects objects) broken() bool {
 	return false
 }
 
-// source is a text and what stands on its lines.
+// source is a text with the lines of its fields.
 type source struct {
 	text   []byte
 	line   int
 	dashed bool
-	lines  lines // Nil until somebody wants to know.
+	lines  lines // Nil until it is needed.
 	twice  []Problem
 }
 
@@ -130,7 +130,7 @@ func (p *piece) objects() objects {
 	return found
 }
 
-// below returns the part of a path that is below another one.
+// below returns path relative to above; false if it is not below it.
 func below(path, above string) (string, bool) {
 	if above == "" {
 		return path, true
@@ -138,8 +138,8 @@ func below(path, above string) (string, bool) {
 	return strings.CutPrefix(path, above+".")
 }
 
-// toJSON converts YAML as kubectl does, so that yes, 0o17 and the like mean the same. Of fields that are given
-// twice, which s.twice then lists, the last counts.
+// toJSON converts YAML as kubectl does, so that yes, 0o17 and so on have the same meaning. The last of duplicate fields
+// is used; s.twice then lists them.
 func (s *source) toJSON() ([]byte, error) {
 	raw, err := yaml.YAMLToJSONStrict(s.text)
 	if err != nil || !s.endsWithFile() {
@@ -156,20 +156,20 @@ func (s *source) toJSON() ([]byte, error) {
 	return raw, nil
 }
 
-// endsWithFile reports whether a text that parses is certainly a single value: the parser ignores what follows the
-// first, such as lines that are indented less than the first one. A block that begins at the begin of a line takes
-// in all others.
+// endsWithFile reports whether a text that can be parsed is certainly a single value: the parser ignores text after the
+// first value, such as lines that are indented less than the first one. A block that begins in the first column
+// contains all following lines.
 func (s *source) endsWithFile() bool {
 	return !bytes.ContainsRune([]byte(" \t{[\"'"), rune(s.text[0])) && !bytes.Contains(s.text, []byte("\n..."))
 }
 
-// parse parses the text completely and fills in lines and twice.
+// parse parses the text completely and sets lines and twice.
 func (s *source) parse() error {
 	s.lines, s.twice = lines{"": s.line}, nil
 	var root, rest yamlnode.Node
 	decoder := yamlnode.NewDecoder(bytes.NewReader(s.text))
 	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
-		return nil // Nothing but comments.
+		return nil // Only comments.
 	} else if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (s *source) parse() error {
 	return nil
 }
 
-// expand returns the object in JSON, or for a List its items, and theirs if they are Lists again.
+// expand returns the object in JSON or, for a List, its items; items that are Lists are expanded, too.
 func (s *source) expand(raw []byte, kind typeMeta, at string) objects {
 	o := newObject(s, raw, kind, at)
 	if o.raw == nil {
@@ -204,7 +204,7 @@ func (s *source) expand(raw []byte, kind typeMeta, at string) objects {
 	}
 	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &list)
 	switch {
-	case list.Items == nil && of.Kind != "": // A kind whose name happens to end like this.
+	case list.Items == nil && of.Kind != "": // A kind whose name happens to end in List.
 		return objects{o}
 	case err != nil:
 		o.Problems = append(o.Problems, Problem{Type: TypeMalformed, Field: "items", Message: "must be a list"})
@@ -217,7 +217,7 @@ func (s *source) expand(raw []byte, kind typeMeta, at string) objects {
 	return found
 }
 
-// newObject reads what a manifest is. Kind is what it is unless it says so itself.
+// newObject reads the identity of a manifest. kind is used if the manifest has no kind.
 func newObject(s *source, raw []byte, kind typeMeta, at string) *Object {
 	o := &Object{raw: raw, source: s, at: at}
 	if len(raw) == 0 || raw[0] != '{' {
@@ -234,7 +234,7 @@ func newObject(s *source, raw []byte, kind typeMeta, at string) *Object {
 			Name      string `json:"name"`
 		} `json:"metadata"`
 	}
-	// Decode reports what has the wrong type. What stands before it is filled in.
+	// Decode reports values of the wrong type. Fields before them are set.
 	_ = kjson.UnmarshalCaseSensitivePreserveInts(raw, &head)
 	if head.Kind == "" {
 		head.typeMeta = kind
@@ -243,7 +243,7 @@ func newObject(s *source, raw []byte, kind typeMeta, at string) *Object {
 	return o
 }
 
-// shown returns a value for a problem.
+// shown returns a value for use in a problem.
 func shown(raw []byte) any {
 	var value any
 	if json.Unmarshal(raw, &value) != nil {

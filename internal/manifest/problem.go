@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Types of problems besides those of field errors.
+// Types of problems in addition to the types of field errors.
 const (
-	TypeSyntax         = "Syntax"         // The document is no YAML or JSON.
+	TypeSyntax         = "Syntax"         // The document is not valid YAML or JSON.
 	TypeUnknownKind    = "UnknownKind"    // Our groups have no such kind.
 	TypeUnknownField   = "UnknownField"   // The kind has no such field.
-	TypeDuplicateField = "DuplicateField" // The field is given twice.
-	TypeMalformed      = "Malformed"      // The field cannot hold the value.
+	TypeDuplicateField = "DuplicateField" // The field is duplicate.
+	TypeMalformed      = "Malformed"      // The value has the wrong type.
 )
 
 const (
@@ -20,15 +20,15 @@ const (
 	messageDuplicate = "duplicate field"
 )
 
-// Problem is what is wrong with a manifest.
+// Problem is a problem with a manifest.
 type Problem struct {
-	// Type is one of the above or, for a rule, that of the field error, such as FieldValueInvalid.
+	// Type is one of the above or, for a rule, the type of the field error, such as FieldValueInvalid.
 	Type  string `json:"type"`
 	Field string `json:"field,omitempty"`
-	// Line of the file at which the field stands, or the nearest field above it. Zero if that is not known.
+	// Line is the line of the field in the file, or of its nearest parent with a known line; 0 if not known.
 	Line  int `json:"line,omitempty"`
 	Value any `json:"value,omitempty"`
-	// Message of a problem with a value says what is allowed.
+	// Message says what is allowed, if the problem is a value.
 	Message string `json:"message"`
 }
 
@@ -53,7 +53,7 @@ func (p Problem) String() string {
 	return p.Field + ": " + text
 }
 
-// maxShownValue keeps a problem on one line.
+// maxShownValue is the maximum length of a value in a problem, in bytes of JSON, so that it fits on one line.
 const maxShownValue = 60
 
 func short(value any) string {
@@ -101,13 +101,13 @@ func (f Finding) String() string {
 // Errors are all problems that stop a command.
 type Errors []Finding
 
-// maxShownFindings is what fits on a screen.
+// maxShownFindings is the number of findings that fit on a screen.
 const maxShownFindings = 20
 
-// Error returns a line for each finding, at most 20.
+// Error returns one line per finding, at most 20.
 func (e Errors) Error() string { return strings.Join(List(e), "\n") }
 
-// List returns a line for each finding, at most 20, and how many more there are.
+// List returns one line per finding, at most 20, and the number of the others.
 func List(findings []Finding) []string {
 	var lines []string
 	for i, f := range findings {

@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxFileSize is three times the size of 20,000 Shoots with their status, as kubectl writes them.
+// maxFileSize is three times the size in bytes of 20,000 Shoots with their status, as kubectl prints them.
 const maxFileSize = 512 << 20
 
 // stdinName stands for standard input in problems.
 const stdinName = "stdin"
 
-// extensions are those of manifests in folders, in any case. Files that are named themselves may have any.
+// extensions are the file name extensions of manifests in directories; case does not matter. Files given by name may
+// have any extension.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// Read reads the manifests of files, of folders, deeply and sorted by name, and of standard input for the path "-". It
-// calls visit for each manifest, several at a time, and returns the results in the order of the manifests. Documents
-// that cannot be parsed are visited, too: as objects without a kind, with a problem of type Syntax.
+// Read reads the manifests in files, in directories, recursively and sorted by name, and in standard input for the path
+// "-". It calls visit for each manifest, concurrently, and returns the results in the order of the manifests. For
+// documents that cannot be parsed it calls visit with an object without a kind and with a problem of type Syntax.
 func Read[T any](paths []string, stdin io.Reader, visit func(*Object) T) ([]T, error) {
 	var pieces []piece
 	for _, path := range paths {
@@ -56,7 +57,7 @@ func readPath(path string, stdin io.Reader) ([]piece, error) {
 	return pieces, nil
 }
 
-// filesOf returns a file, or the manifests in a folder.
+// filesOf returns a file, or the manifests in a directory.
 func filesOf(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -89,7 +90,7 @@ func readFile(name string, limit int64) ([]piece, error) {
 	if !info.Mode().IsRegular() || info.Size() > limit {
 		return readFrom(name, f, limit)
 	}
-	data := make([]byte, info.Size()) // Once, instead of growing.
+	data := make([]byte, info.Size()) // Allocated once.
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -118,7 +119,7 @@ func visitAll[T any](pieces []piece, visit func(*Object) T) []T {
 				objects := pieces[i].objects()
 				broken[i] = pieces[i].whole != nil && objects.broken()
 				results[i] = each(objects, visit)
-				pieces[i].text = nil // Text is released before the whole fleet is in memory.
+				pieces[i].text = nil // Releases the text before the whole fleet is in memory.
 			}
 			return nil
 		})
@@ -131,8 +132,7 @@ func visitAll[T any](pieces []piece, visit func(*Object) T) []T {
 			end++
 		}
 		if slices.Contains(broken[i:end], true) {
-			// An item that cannot be parsed may be part of a text that contains what looks like items. The parser
-			// decides.
+			// An item that cannot be parsed may be part of a text that only looks like items. Parsing the whole text decides.
 			all = append(all, each(pieces[i].whole.objects(), visit)...)
 		} else {
 			all = append(all, slices.Concat(results[i:end]...)...)

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// piece is a part of a file that can be parsed alone.
+// piece is a part of a file that can be parsed separately.
 type piece struct {
 	file     string
-	document int // Number in the file, from 1.
-	line     int // At which the text begins, from 1.
+	document int // Number in the file, starting at 1.
+	line     int // First line of the text, starting at 1.
 	text     []byte
 	json     bool
 	dashed   bool     // The text is one item of a sequence, with its dash.
@@ -24,13 +24,13 @@ type piece struct {
 	whole    *piece   // which is this one if it is YAML.
 }
 
-// typeMeta says what an object is.
+// typeMeta is the type of an object.
 type typeMeta struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 }
 
-// item returns what an item of this list is, if it does not say so itself, and whether this is the kind of a list.
+// item returns the type of the list's items that have none, and whether this is the kind of a list.
 func (t typeMeta) item() (of typeMeta, isList bool) {
 	kind, isList := strings.CutSuffix(t.Kind, "List")
 	if !isList || kind == "" {
@@ -39,9 +39,9 @@ func (t typeMeta) item() (of typeMeta, isList bool) {
 	return typeMeta{t.APIVersion, kind}, true
 }
 
-// split cuts a file at the markers of documents, and Lists into their items.
+// split splits a file at document separators, and Lists into their items.
 func split(file string, data []byte) []piece {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // Some editors begin files with this mark.
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // The byte order mark that some editors write.
 	var pieces []piece
 	document, start, startLine, number := 0, 0, 1, 1
 	add := func(end int) {
@@ -69,7 +69,7 @@ func split(file string, data []byte) []piece {
 	return pieces
 }
 
-// skipEmptyLines returns the text from its first line that is neither empty, a comment nor a directive.
+// skipEmptyLines returns the text from its first line that is not empty, a comment or a directive.
 func skipEmptyLines(text []byte) (rest []byte, skipped int) {
 	for at := 0; at < len(text); skipped++ {
 		line, next := cutLine(text, at)
@@ -81,13 +81,13 @@ func skipEmptyLines(text []byte) (rest []byte, skipped int) {
 	return nil, 0
 }
 
-// isMarker reports whether a line begins a document: with three dashes that are not part of a word.
+// isMarker reports whether a line is a document separator: three dashes that are not part of a word.
 func isMarker(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
 	return ok && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// cutLine returns the line that begins at a place, without white space at its end, and where the next one begins.
+// cutLine returns the line that begins at an offset, without trailing white space, and the offset of the next line.
 func cutLine(data []byte, at int) (line []byte, next int) {
 	if end := bytes.IndexByte(data[at:], '\n'); end >= 0 {
 		return bytes.TrimRight(data[at:at+end], " \t\r"), at + end + 1
@@ -95,12 +95,12 @@ func cutLine(data []byte, at int) (line []byte, next int) {
 	return bytes.TrimRight(data[at:], " \t\r"), len(data)
 }
 
-// splitJSON splits JSON objects that follow each other, and Lists among them. It declines YAML in flow style.
+// splitJSON splits consecutive JSON objects, and Lists among them. It returns false for YAML in flow style.
 func splitJSON(whole piece) ([]piece, bool) {
 	if bytes.TrimSpace(whole.text)[0] != '{' {
 		return nil, false
 	}
-	if json.Valid(whole.text) { // Without a copy of what may be very large.
+	if json.Valid(whole.text) { // Without a copy of a text that may be very large.
 		whole.json = true
 		return orItems(whole), true
 	}
@@ -129,7 +129,7 @@ func orItems(value piece) []piece {
 	return []piece{value}
 }
 
-// splitJSONList splits a List in JSON into its items. It declines other objects.
+// splitJSONList splits a List in JSON into its items. It returns false for other objects.
 func splitJSONList(whole piece) ([]piece, bool) {
 	var list typeMeta
 	var items []piece
@@ -175,7 +175,7 @@ func splitJSONList(whole piece) ([]piece, bool) {
 	}
 }
 
-// lineCounter cuts parts from the text of a piece, in order, and counts each line once.
+// lineCounter cuts consecutive parts from the text of a piece, and counts each line once.
 type lineCounter struct {
 	piece    *piece
 	at, line int
@@ -190,12 +190,12 @@ func (c *lineCounter) part(begin, end int) piece {
 	}
 }
 
-// splitList splits a List in YAML into its items, if it is written as kubectl does: in block style, with the dashes at
-// the begin of lines. Everything else stays whole.
+// splitList splits a List in YAML into its items if it has kubectl's format: block style, with the dashes in the first
+// column. Any other text stays whole.
 func splitList(whole piece) []piece {
 	var items []piece
-	var around []byte                         // What is no item.
-	inItems, begin, beginLine := false, -1, 0 // Where the item at hand begins.
+	var around []byte                         // Text outside of the items.
+	inItems, begin, beginLine := false, -1, 0 // Beginning of the current item.
 	endItem := func(at int) {
 		if begin >= 0 {
 			items = append(items, piece{

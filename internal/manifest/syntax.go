@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// lineOf finds the line within a text in a message of the parser.
+// lineOf matches the line number, relative to the text, in a message of the parser.
 var lineOf = regexp.MustCompile(`^line ([0-9]+): `)
 
-// syntax returns the problem that the parser had with the text.
+// syntax converts an error of the parser to a problem.
 func (s *source) syntax(err error) Problem {
 	message, line := strings.TrimPrefix(err.Error(), "yaml: "), s.line
 	if match := lineOf.FindStringSubmatch(message); match != nil {

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// caValidity is how long a new CA lasts. CAs are replaced by rotation, not by expiry.
+	// caValidity is the validity of a new CA. CAs are replaced by rotation before they expire.
 	caValidity = 10 * 365 * 24 * time.Hour
-	// backdate moves the start of a validity back, since clocks of machines differ a little.
+	// backdate moves the beginning of the validity back, because clocks of machines differ slightly.
 	backdate = time.Minute
-	// serialBits keeps serial numbers positive and below the 20 octets RFC 5280 (4.1.2.2) allows.
+	// serialBits keeps serial numbers positive and below the 20 octets that RFC 5280 (4.1.2.2) allows.
 	serialBits = 128
 )
 
-// Usage says on which side of a TLS connection a certificate may be shown.
+// Usage is the use of a certificate in TLS: client, server or both.
 type Usage int
 
 // Usages can be combined with |; etcd peers need both sides.
@@ -43,7 +43,7 @@ type KeyPair struct {
 	KeyPEM  []byte
 }
 
-// CA signs certificates. Its KeyPair is what has to be stored to load it again.
+// CA signs certificates. Its KeyPair must be stored to load it again.
 type CA struct {
 	KeyPair
 	cert  *x509.Certificate
@@ -51,18 +51,18 @@ type CA struct {
 	clock clock.PassiveClock
 }
 
-// Request describes the certificate wanted from [CA.Issue].
+// Request describes a certificate for [CA.Issue].
 type Request struct {
 	CommonName    string
 	Organizations []string
 	DNSNames      []string
 	IPs           []net.IP
 	Usage         Usage
-	// Validity is how long the certificate lasts from now on; 0, or longer than the CA, means as long as the CA.
+	// Validity is the validity of the certificate from now on; 0 and values beyond the CA's end mean the CA's end.
 	Validity time.Duration
 }
 
-// NewCA makes a self-signed CA that is valid for ten years from the clock's time on.
+// NewCA returns a self-signed CA that is valid for ten years from the clock's time.
 func NewCA(commonName string, c clock.PassiveClock) (*CA, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -89,7 +89,7 @@ func NewCA(commonName string, c clock.PassiveClock) (*CA, error) {
 	return LoadCA(encodeCert(der), keyPEM, c)
 }
 
-// LoadCA reads a stored CA. Extra certificates after the first one are ignored for signing but kept in CertPEM.
+// LoadCA reads a stored CA. Certificates after the first one are not used to sign, but kept in CertPEM.
 func LoadCA(certPEM, keyPEM []byte, c clock.PassiveClock) (*CA, error) {
 	cert, err := ParseCert(certPEM)
 	if err != nil {
@@ -116,7 +116,7 @@ func LoadCA(certPEM, keyPEM []byte, c clock.PassiveClock) (*CA, error) {
 // Cert returns the parsed certificate of the CA; callers must not change it.
 func (ca *CA) Cert() *x509.Certificate { return ca.cert }
 
-// Issue makes a new key and signs a certificate for it.
+// Issue generates a key and signs a certificate for it.
 func (ca *CA) Issue(r Request) (*KeyPair, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -129,7 +129,7 @@ func (ca *CA) Issue(r Request) (*KeyPair, error) {
 	return &KeyPair{CertPEM: certPEM, KeyPEM: keyPEM}, nil
 }
 
-// Sign signs a certificate for a public key whose private half somebody else keeps, and returns it PEM encoded.
+// Sign signs a certificate for a public key whose private key another party holds, and returns it PEM encoded.
 func (ca *CA) Sign(r Request, public crypto.PublicKey) ([]byte, error) {
 	if r.Usage&(Client|Server) == 0 {
 		return nil, fmt.Errorf("sign certificate of %q: it is neither for a client nor for a server", r.CommonName)
@@ -164,7 +164,8 @@ func (ca *CA) Sign(r Request, public crypto.PublicKey) ([]byte, error) {
 	return encodeCert(der), nil
 }
 
-// NewRequest makes a key and a certificate request for it, both PEM encoded, for a signer that keeps its CA to itself.
+// NewRequest generates a key and a certificate signing request, both PEM encoded, for a signer that does not expose its
+// CA.
 func NewRequest(commonName string, organizations []string) (requestPEM, keyPEM []byte, err error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -178,7 +179,7 @@ func NewRequest(commonName string, organizations []string) (requestPEM, keyPEM [
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), keyPEM, nil
 }
 
-// NewSigningKey makes a key pair for service account tokens: the private key signs, the public key verifies.
+// NewSigningKey generates a key pair for service account tokens: the private key signs, the public key verifies.
 func NewSigningKey() (privatePEM, publicPEM []byte, err error) {
 	key, privatePEM, err := newKey()
 	if err != nil {

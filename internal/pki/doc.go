@@ -1,9 +1,9 @@
-// Package pki makes the certificates and kubeconfigs that the parts of Hortus show each other.
+// Package pki creates the certificates and kubeconfigs with which the components of Hortus authenticate to each other.
 //
-// A [CA] signs; [CA.Issue] makes a key and a certificate for a server, a client or both; [Kubeconfig] writes the
-// file a client needs to reach an API server. Keys are ECDSA P-256: small, fast to make, and accepted by every
+// A [CA] signs; [CA.Issue] creates a key and a certificate for a server, a client or both; [Kubeconfig] writes the file
+// with which a client accesses an API server. Keys are ECDSA P-256: small, fast to generate, and accepted by every
 // Kubernetes component, also for service account tokens ([NewSigningKey]).
 //
-// Time comes from the clock handed in. Keys and serial numbers come from crypto/rand; a test that needs the same
-// output twice uses testing/cryptotest.
+// The time comes from the given clock. Keys and serial numbers come from crypto/rand; a test that needs reproducible
+// output uses testing/cryptotest.
 package pki

@@ -7,27 +7,27 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig describes one way into one cluster. Of the credentials one kind is set: a client certificate, a token,
-// or files that hold them and may change later.
+// Kubeconfig describes access to a cluster. One kind of credentials is set: a client certificate, a token, or files
+// with either that may be replaced.
 type Kubeconfig struct {
-	// Name of cluster, user and context in the file; default "default".
+	// Name of cluster, user and context in the file. Default "default".
 	Name string
 	// Server is the URL of the API server.
 	Server string
-	// TLSServerName is checked against the server's certificate instead of the host of Server; empty means the host.
+	// TLSServerName is compared with the server's certificate instead of the host of Server. Default: the host.
 	TLSServerName string
-	// CAPEM is the bundle the server's certificate is checked with; CAFile is its alternative.
+	// CAPEM is the CA bundle for the server's certificate; CAFile is a file with it.
 	CAPEM  []byte
 	CAFile string
-	// Namespace is the context's default namespace; empty means "default".
+	// Namespace is the context's default namespace. Default "default".
 	Namespace string
 
 	// Client is a client certificate.
 	Client *KeyPair
-	// ClientCertFile and ClientKeyFile name a client certificate that is replaced in place, as kubelets do.
+	// ClientCertFile and ClientKeyFile name a client certificate that is renewed in place, such as the kubelet's.
 	ClientCertFile string
 	ClientKeyFile  string
-	// Token and TokenFile carry a bearer token.
+	// Token is a bearer token; TokenFile is a file with it.
 	Token     string
 	TokenFile string
 }

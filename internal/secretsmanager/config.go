@@ -34,31 +34,31 @@ const (
 )
 
 const (
-	// defaultRSABits gives about 128 bits of security (NIST SP 800-57 part 1, table 2), and a key is made in well under a
-	// second.
+	// defaultRSABits provides a security strength of 128 bits (NIST SP 800-57 part 1, table 2); generating such a key
+	// takes well under a second.
 	defaultRSABits = 3072
-	// passwordBytes is the entropy of a generated password.
+	// passwordBytes is the entropy of a generated password in bytes.
 	passwordBytes = 32
-	// encryptionKeyBytes is the key length of AES-256.
+	// encryptionKeyBytes is the key length of AES-256 in bytes.
 	encryptionKeyBytes = 32
 )
 
-// Config describes one Secret to be generated. The exported fields of its implementations are its identity: a changed
-// field makes a new Secret.
+// Config describes one Secret to generate. The exported fields of its implementations are its identity: if one changes,
+// a new Secret is generated.
 type Config interface {
 	configName() string
-	// signer is the name of the CA that has to sign, or "".
+	// signer returns the name of the CA that signs, or "".
 	signer() string
 	generate(signer *pki.CA, from sources) (map[string][]byte, error)
 }
 
-// sources are what secrets are made from.
+// sources are the inputs of generating a secret.
 type sources struct {
 	clock   clock.PassiveClock
 	rsaBits int
 }
 
-// CA is a certificate authority. Its Secret has ca.crt and ca.key, its bundle bundle.crt.
+// CA is a certificate authority. Its Secret has ca.crt and ca.key, its bundle has bundle.crt.
 type CA struct {
 	Name       string
 	CommonName string
@@ -86,10 +86,10 @@ type Certificate struct {
 	Usage         pki.Usage
 	// SignedBy is the name of the CA.
 	SignedBy string
-	// Validity of the certificate; 0 means as long as the CA.
+	// Validity of the certificate; 0 means until the end of the CA.
 	Validity time.Duration
-	// ForOldPeers is for certificates of clients whose servers may not trust a new CA yet while a rotation is prepared:
-	// those on nodes learn of it when they are replaced. Certificates of servers are always signed so.
+	// ForOldPeers is for client certificates whose servers may not trust a new CA yet while a rotation is being prepared:
+	// nodes get the new CA when they are replaced. Server certificates are always signed this way.
 	ForOldPeers bool `json:",omitempty"`
 }
 
@@ -107,8 +107,8 @@ func (c Certificate) generate(ca *pki.CA, _ sources) (map[string][]byte, error) 
 	return map[string][]byte{DataCert: pair.CertPEM, DataKey: pair.KeyPEM, DataCACert: ca.CertPEM}, nil
 }
 
-// RSAKey is a key pair: id_rsa and id_rsa.pub. With SSH the public half is a line for authorized_keys; otherwise it is
-// PEM, and there is a bundle of the private keys that still count, bundle.key.
+// RSAKey is a key pair: id_rsa and id_rsa.pub. With SSH, the public key is a line for authorized_keys. Otherwise it is
+// PEM, and there is a bundle of the valid private keys, bundle.key.
 type RSAKey struct {
 	Name string
 	SSH  bool
@@ -154,8 +154,7 @@ func (c BasicAuth) generate(*pki.CA, sources) (map[string][]byte, error) {
 	return map[string][]byte{DataUserName: []byte(c.UserName), DataPassword: []byte(hex.EncodeToString(password))}, nil
 }
 
-// EncryptionKey is a key for etcd encryption: its name, and the key in base64, as the API server's configuration wants
-// them.
+// EncryptionKey is a key for etcd encryption: its name, and the key in base64, as in the API server's configuration.
 type EncryptionKey struct {
 	Name string
 }

@@ -23,11 +23,11 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// typeNoOldObject is the type of the problem that the old manifests lack the object. Others come from package manifest
-// or from rules.
+// typeNoOldObject is the type of the problem that the old manifests lack the object. Package manifest and the rules
+// define all other types.
 const typeNoOldObject = "NoOldObject"
 
-// Result is what was found about one manifest.
+// Result is the result for one manifest.
 type Result struct {
 	File       string             `json:"file"`
 	Line       int                `json:"line"`
@@ -38,16 +38,16 @@ type Result struct {
 	Valid      bool               `json:"valid"`
 	Problems   []manifest.Problem `json:"problems,omitempty"`
 	Warnings   []string           `json:"warnings,omitempty"`
-	// Skipped says why a manifest was not checked, or not completely.
+	// Skipped is the reason why a manifest was not checked, or not completely.
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// Options are what the answers depend on besides the manifests.
+// Options are the inputs of checks in addition to the manifests.
 type Options struct {
 	Features  corev1beta1.Features
 	Now       time.Time
-	Namespace string // For objects that name none.
-	Update    bool   // Every object must be among the old ones.
+	Namespace string // For objects without one.
+	Update    bool   // Every object must be among the old manifests.
 }
 
 // document is a manifest with its fields.
@@ -58,22 +58,22 @@ type document struct {
 
 func newDocument(object *manifest.Object) document { return document{object, object.Fields()} }
 
-// checker checks manifests among each other's CloudProfiles.
+// checker checks manifests, with the CloudProfiles and ConfigMaps among them.
 type checker struct {
 	options  Options
 	profiles map[string]profile // CloudProfiles by name.
-	// configMaps are the data of ConfigMaps by key, for those that hold files of API servers.
+	// configMaps are the data of ConfigMaps by key, if they contain files of API servers.
 	configMaps map[string]map[string]string
 	old        map[string]document
 }
 
-// profile is a CloudProfile in the two forms that rules want.
+// profile is a CloudProfile in the two forms that rules need.
 type profile struct {
 	spec     *corev1beta1.CloudProfileSpec
 	versions *versionclass.Profile
 }
 
-// check checks all documents. old are the stored objects, if the documents are changes.
+// check checks all documents. old are the stored objects, if the documents are updates.
 func check(documents, old []document, options Options) []Result {
 	c := checker{
 		options: options, profiles: map[string]profile{}, configMaps: map[string]map[string]string{},
@@ -82,7 +82,7 @@ func check(documents, old []document, options Options) []Result {
 	for _, d := range old {
 		c.old[c.keyOf(d)] = d
 	}
-	for _, list := range [][]document{old, documents} { // New ones win.
+	for _, list := range [][]document{old, documents} { // New ones take precedence.
 		for _, d := range list {
 			c.addProfile(d)
 			c.addConfigMap(d)
@@ -103,7 +103,7 @@ func (c *checker) key(kind schema.GroupKind, namespace, name string) string {
 	return strings.Join([]string{kind.String(), cmp.Or(namespace, c.options.Namespace), name}, " ")
 }
 
-// addProfile remembers a CloudProfile for the Shoots that use it, unless it is broken.
+// addProfile stores a CloudProfile for the Shoots that use it, unless it is invalid.
 func (c *checker) addProfile(d document) {
 	if d.GroupVersionKind() != corev1beta1.SchemeGroupVersion.WithKind(corev1beta1.CloudProfileKind) {
 		return
@@ -118,7 +118,7 @@ func (c *checker) addProfile(d document) {
 	}
 }
 
-// addConfigMap remembers what Shoots may refer to.
+// addConfigMap stores a ConfigMap that Shoots may refer to.
 func (c *checker) addConfigMap(d document) {
 	if d.GroupVersionKind() != configMapKind {
 		return
@@ -150,7 +150,7 @@ func (c *checker) document(d document) Result {
 	if d.Parsed() {
 		problems = c.object(d, &result)
 	}
-	// A field given twice is found in the text; the decoder sees only one of the two.
+	// Duplicate fields are found in the text; the decoder sees only one of them.
 	result.Problems = append(slices.Clone(d.Problems), problems...)
 	for i := range result.Problems {
 		if result.Problems[i].Line == 0 {
@@ -201,7 +201,7 @@ func (c *checker) object(d document, result *Result) []manifest.Problem {
 	return append(problems, fieldProblems(errs)...)
 }
 
-// change returns the stored object and the one that an apply of the manifest makes of it.
+// change returns the stored object and the object after an apply of the manifest.
 func (c *checker) change(
 	kind validation.Kind, manifest, old map[string]any,
 ) (stored, object validation.Object, err error) {
@@ -223,7 +223,7 @@ func (c *checker) change(
 	return stored, object, err
 }
 
-// admission does what admission does with a Shoot that needs no more than the Shoot and its CloudProfile.
+// admission runs the checks of admission on a Shoot that need only the Shoot and its CloudProfile.
 func (c *checker) admission(shoot *corev1beta1.Shoot, stored validation.Object, result *Result) field.ErrorList {
 	errs := corev1beta1.ValidateDisjointShootNetworks(shoot.Spec.Networking)
 	ref := shoot.Spec.CloudProfile
@@ -246,14 +246,15 @@ func (c *checker) admission(shoot *corev1beta1.Shoot, stored validation.Object, 
 	return append(errs, offer.Validate(shoot, old, profile.spec)...)
 }
 
-// other checks what is no kind of the garden: kinds of ours that live elsewhere strictly, but without rules.
+// other checks objects that are not of the garden's kinds: for our other kinds only whether fields are known and have
+// the right type.
 func (c *checker) other(d document, result *Result) []manifest.Problem {
 	gvk := d.GroupVersionKind()
 	if manifest.CRDs.Recognizes(gvk) {
 		_, problems := manifest.Decode(d.Object, func() runtime.Object {
 			object, err := manifest.CRDs.New(gvk)
 			if err != nil {
-				panic(err) // It was recognized.
+				panic(err) // The kind is recognized.
 			}
 			return object
 		})

@@ -3,7 +3,7 @@ package validate
 import (
 	"fmt"
 	"io"
-	_ "time/tzdata" // Time zones of hibernation schedules must be known where the system has none.
+	_ "time/tzdata" // Hibernation schedules have time zones, which the system may lack.
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -12,14 +12,14 @@ import (
 	"hortus.dev/hortus/internal/manifest"
 )
 
-// invalidError asks for the exit code of invalid manifests.
+// invalidError results in the exit code for invalid manifests.
 type invalidError struct{ problems, objects int }
 
 func (e invalidError) Error() string {
 	return fmt.Sprintf("%s in %s", plural(e.problems, "problem"), plural(e.objects, "manifest"))
 }
 
-// Code is the exit code.
+// Code returns the exit code.
 func (invalidError) Code() int { return 1 }
 
 func plural(n int, what string) string {

@@ -1,9 +1,9 @@
-// Package validate is the command `hortus validate`: it checks manifests without a server and says everything that is
-// wrong with all of them at once.
+// Package validate is the command `hortus validate`: it checks manifests without a server and reports all problems of
+// all manifests at once.
 //
-// Manifests are read strictly (package manifest), get their defaults, and are checked by the functions beside the
-// types, which the API server calls too (check.go). With the CloudProfile among the manifests, versions and machine
-// images are completed and checked as admission does; with ConfigMaps among them, the files of Shoots' API servers.
-// With --old, the change is computed as kubectl apply does and checked as an update (update.go). What needs other
-// objects of the garden is left to the server.
+// Manifests are decoded strictly (package manifest), defaulted, and validated by the functions next to the types, which
+// the API server calls, too (check.go). If the CloudProfile is among the manifests, versions and machine images are
+// completed and checked as in admission; if ConfigMaps are, the files of Shoots' API servers are checked. With --old,
+// the change is computed as kubectl apply does and validated as an update (update.go). The server checks everything
+// that needs other objects of the garden.
 package validate

@@ -9,7 +9,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// gatesValue is a flag of the form Name=true,Name=false.
+// gatesValue is a flag value of the form Name=true,Name=false.
 type gatesValue struct{ gates *map[string]bool }
 
 func (v *gatesValue) String() string { return "" }
@@ -30,7 +30,7 @@ func (v *gatesValue) Set(text string) error {
 	return nil
 }
 
-// setGates changes the features by name.
+// setGates sets features by name.
 func setGates(features *corev1beta1.Features, gates map[string]bool) error {
 	for name, on := range gates {
 		f := reflect.ValueOf(features).Elem().FieldByName(name)

@@ -25,7 +25,7 @@ var writers = map[string]func(io.Writer, []Result) error{
 	},
 }
 
-// writeTable writes a line for each manifest and below it a line for each problem, in the form that editors jump to.
+// writeTable writes one line per manifest and below it one line per problem, in a form that editors can jump to.
 func writeTable(out io.Writer, results []Result) error {
 	for _, r := range results {
 		state := "valid"
@@ -56,7 +56,7 @@ func writeTable(out io.Writer, results []Result) error {
 	return nil
 }
 
-// object names a manifest.
+// object returns the name of a manifest.
 func (r Result) object() string {
 	at := fmt.Sprintf("%s:%d", r.File, r.Line)
 	switch {

@@ -14,9 +14,9 @@ import (
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// apply returns the object that `kubectl apply` of a manifest would send, given the stored object, whose defaults are
-// set. What the manifest no longer has is removed only if it was there when the manifest was applied last. The old
-// manifest itself counts as that, unless it was read from a server.
+// apply returns the object that `kubectl apply` of a manifest would send, given the stored object with its defaults.
+// Fields that the manifest no longer has are removed only if the last applied manifest had them. Without a last-applied
+// annotation, the old manifest is taken as the last applied one, unless it was read from a server.
 func apply(
 	manifest, old map[string]any, stored validation.Object, into func() validation.Object,
 ) (validation.Object, error) {
@@ -54,7 +54,7 @@ func apply(
 	return result, nil
 }
 
-// merge applies the change between two manifests to the stored object. Inside documents of other groups, which have no
+// merge applies the difference between two manifests to the stored object. In documents of other groups, which have no
 // merge keys, lists are replaced.
 func merge(before, modified, current []byte, kind any) ([]byte, error) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(kind)
@@ -80,7 +80,7 @@ func merge(before, modified, current []byte, kind any) ([]byte, error) {
 	return merged, nil
 }
 
-// withoutStatus writes a manifest without its status: the server keeps the stored one.
+// withoutStatus returns a manifest in JSON without its status, because the server keeps the stored one.
 func withoutStatus(manifest map[string]any) ([]byte, error) {
 	manifest = maps.Clone(manifest)
 	delete(manifest, "status")

@@ -6,11 +6,11 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Class is the stage of a version's life, in the order in which the stages follow each other.
+// Class is the stage of a version's lifecycle. The values are in the order of the stages.
 type Class uint8
 
 const (
-	Unavailable Class = iota // Announced, not offered yet.
+	Unavailable Class = iota // Announced, not yet offered.
 	Preview
 	Supported
 	Deprecated
@@ -19,7 +19,7 @@ const (
 
 var classNames = [...]string{"unavailable", "preview", "supported", "deprecated", "expired"}
 
-// String returns the class as it is written in the API.
+// String returns the class as in the API.
 func (c Class) String() string { return classNames[c] }
 
 // Active reports whether new clusters may use a version of this class.
@@ -31,10 +31,10 @@ func classOf(c corev1beta1.VersionClassification) Class {
 			return Class(i)
 		}
 	}
-	return Supported // Validation refuses unknown names; selection treats them like unclassified versions.
+	return Supported // Validation rejects unknown names; selection treats them like unclassified versions.
 }
 
-// stage is a class that a version has strictly after an instant. The zero instant stands for the distant past.
+// stage is the class that a version has strictly after a time. The zero time means the distant past.
 type stage struct {
 	after time.Time
 	class Class
@@ -75,8 +75,8 @@ func classAt(stages []stage, t time.Time) Class {
 	return stages[0].class
 }
 
-// ClassAt returns the class of an offered version at t. An unclassified version counts as supported. The
-// expiration date itself is still part of the version's life; the instant after it is not.
+// ClassAt returns the class of an offered version at t. An unclassified version counts as supported. At the expiration
+// date itself the version is not yet expired.
 func ClassAt(v *corev1beta1.ExpirableVersion, t time.Time) Class {
 	return classAt(stagesOf(v), t)
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// DefaultKubernetesVersion completes a Kubernetes version given in part ("", "1" or "1.30"): the highest supported
-// or unclassified version with that prefix, else the highest deprecated one. Complete versions are returned as they
-// are, offered or not. It fails if nothing matches or the text is no version.
+// DefaultKubernetesVersion completes a partial Kubernetes version ("", "1" or "1.30"): it returns the highest supported
+// or unclassified version with that prefix, else the highest deprecated one. Complete versions are returned unchanged,
+// offered or not. It fails if nothing matches or the text is not a version.
 func (p *Profile) DefaultKubernetesVersion(given string, now time.Time) (string, error) {
 	prefix, complete, err := parsePrefix(given)
 	if err != nil || complete {
@@ -40,18 +40,18 @@ func highest(versions []*Version, passes func(*Version) bool, now time.Time) *Ve
 	return deprecated
 }
 
-// ImageRequest is what a worker pool says about its machine image.
+// ImageRequest is the input from a worker pool for choosing its machine image.
 type ImageRequest struct {
-	Name         string // Empty: the first image that has a version for the architecture.
-	Version      string // Empty or in part: the highest that matches.
+	Name         string // If empty, the first image that has a version for the architecture.
+	Version      string // If empty or partial, the highest version that matches.
 	Architecture string
 	MachineType  string
 	InPlace      bool
 }
 
-// DefaultMachineImage completes a machine image: supported or unclassified versions come before deprecated ones;
-// preview and expired ones are never chosen. Versions with three components, and those offered as they are written,
-// are returned unchanged.
+// DefaultMachineImage completes a machine image. Supported or unclassified versions have priority over deprecated ones;
+// preview and expired versions are never chosen. Versions with three components, and versions that are offered with
+// exactly this text, are returned unchanged.
 func (p *Profile) DefaultMachineImage(r ImageRequest, now time.Time) (name, version string, err error) {
 	needs := Needs{Architecture: r.Architecture, MachineType: p.MachineTypes[r.MachineType]}
 	if needs.Architecture == "" {
@@ -83,7 +83,7 @@ func (p *Profile) DefaultMachineImage(r ImageRequest, now time.Time) (name, vers
 	return "", "", noVersion(image.Name, r, needs.Architecture)
 }
 
-// noVersion says which version was looked for.
+// noVersion returns the error that no version matches the request.
 func noVersion(image string, r ImageRequest, architecture string) error {
 	text := fmt.Sprintf("machine image %q has no supported or deprecated version for architecture %q", image, architecture)
 	if r.Version != "" {

@@ -8,24 +8,24 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Needs is what a worker pool asks of a machine image version.
+// Needs are the requirements of a worker pool for a machine image version.
 type Needs struct {
 	Architecture string
 	MachineType  *MachineType // Nil skips the check of capabilities.
 	CRI          string       // Empty means containerd.
 	Runtimes     []string
 	Kubelet      *semver.Version // Nil skips the check of the kubelet constraint.
-	// InPlace limits the versions to those that a pool on version Current can be updated to without new machines.
+	// InPlace restricts the result to versions that a pool on version Current can be updated to without new machines.
 	InPlace bool
 	Current string
 }
 
-// Eligible returns the versions of the image, ascending, that meet all needs. Whatever is not returned does not
-// exist for the pool, including the version it runs.
+// Eligible returns the versions of the image, ascending, that meet all needs. The pool cannot use any other version,
+// even if it runs on it.
 func (i *Image) Eligible(n Needs) []*ImageVersion {
 	var current *semver.Version
 	if n.InPlace {
-		current, _ = ParseVersion(n.Current) // Unparsable: only Current itself can be kept.
+		current, _ = ParseVersion(n.Current) // If it cannot be parsed, only Current itself is reachable.
 	}
 	eligible := make([]*ImageVersion, 0, len(i.Versions))
 	for _, v := range i.Versions {
@@ -49,12 +49,12 @@ func (i *Image) RunsOn(v *ImageVersion, machineType *MachineType) bool {
 	return i.runsOn(v, Needs{Architecture: machineType.Architecture, MachineType: machineType})
 }
 
-// AcceptsKubelet reports whether the kubelet version meets the constraint of the image version. Nil does.
+// AcceptsKubelet reports whether the kubelet version meets the constraint of the image version. Nil meets it.
 func (v *ImageVersion) AcceptsKubelet(kubelet *semver.Version) bool {
 	return v.Kubelet == nil || kubelet == nil || v.Kubelet.Check(Core(kubelet))
 }
 
-// OffersCRI reports whether the version has the container runtime interface, empty for containerd, with all the
+// OffersCRI reports whether the version has the container runtime interface name (empty for containerd) with all the
 // additional runtimes.
 func (v *ImageVersion) OffersCRI(name string, runtimes []string) bool {
 	if name == "" {
@@ -80,8 +80,8 @@ func (v *ImageVersion) reachableInPlace(currentText string, current *semver.Vers
 		current != nil && v.InPlaceMinimum != nil && !v.InPlaceMinimum.GreaterThan(current)
 }
 
-// capable reports whether one flavor of the image version shares a value with the machine type in every
-// capability. Whoever does not mention a capability has all its values.
+// capable reports whether one flavor of the image version shares a value with the machine type in every capability. A
+// flavor or machine type that does not list a capability has all its values.
 func (v *ImageVersion) capable(definitions []corev1beta1.CapabilityDefinition, machine *MachineType) bool {
 	if len(definitions) == 0 || machine == nil {
 		return true

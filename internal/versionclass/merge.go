@@ -7,10 +7,10 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Merge returns the spec of a CloudProfile with the changes that a NamespacedCloudProfile makes to it: expiration dates
-// of existing versions are overridden, images, image versions and types are added, limits replaced, and CA bundles
-// joined. Kubernetes versions are never added: one that the parent has dropped is gone. Neither argument is changed;
-// the result shares memory with both and is to be read only.
+// Merge returns the spec of a CloudProfile with the changes of a NamespacedCloudProfile: expiration dates of existing
+// versions are overridden; images, image versions and types are added; limits are replaced; CA bundles are joined.
+// Kubernetes versions are never added: a version that the parent no longer has is dropped. Neither argument is changed;
+// the result shares memory with both and must not be changed.
 func Merge(
 	parent *corev1beta1.CloudProfileSpec, child *corev1beta1.NamespacedCloudProfileSpec,
 ) corev1beta1.CloudProfileSpec {
@@ -44,7 +44,8 @@ func Merge(
 	return merged
 }
 
-// overrideDate lets into expire when from says so. In a lifecycle that is the start of the last stage.
+// overrideDate sets the expiration date of into if from has one. In a lifecycle that is the start time of the stage
+// expired.
 func overrideDate(into, from *corev1beta1.ExpirableVersion) {
 	if from.ExpirationDate == nil {
 		return
@@ -63,7 +64,7 @@ func overrideDate(into, from *corev1beta1.ExpirableVersion) {
 	})
 }
 
-// mergeList returns base with overrides applied to entries of the same key; other overrides are appended.
+// mergeList returns base with overrides applied to entries with the same key; other overrides are appended.
 func mergeList[T any](base, overrides []T, key func(*T) string, apply func(into, from *T)) []T {
 	if len(overrides) == 0 {
 		return base

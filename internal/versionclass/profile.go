@@ -11,13 +11,13 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Profile is the version side of a CloudProfile or NamespacedCloudProfile, prepared for many decisions.
+// Profile holds the versions of a CloudProfile or NamespacedCloudProfile, prepared for many decisions.
 type Profile struct {
 	Name         string                  // For messages.
 	Kubernetes   []*Version              // Ascending.
 	Images       []*Image                // In the order of the CloudProfile.
 	MachineTypes map[string]*MachineType // By name.
-	Changes      []time.Time             // Ascending, unique; strictly after each, some version's class is another one.
+	Changes      []time.Time             // Ascending, unique; strictly after each, the class of some version differs.
 
 	kubernetes   map[string]*Version
 	capabilities []corev1beta1.CapabilityDefinition
@@ -32,20 +32,20 @@ type Image struct {
 	capabilities []corev1beta1.CapabilityDefinition
 }
 
-// ImageVersion is a version of a machine image and what it runs on and with.
+// ImageVersion is a version of a machine image with its requirements.
 type ImageVersion struct {
 	Version
 	Architectures []string
 	CRI           []corev1beta1.CRI
-	// Kubelet bounds the kubelet versions; nil accepts all.
+	// Kubelet is the constraint on kubelet versions; nil accepts all.
 	Kubelet          *semver.Constraints
 	KubeletText      string
 	InPlace          bool
-	InPlaceMinimum   *semver.Version // Nil if not given.
+	InPlaceMinimum   *semver.Version // Nil if not set.
 	CapabilityFlavor []corev1beta1.Capabilities
 }
 
-// MachineType is a machine size, as far as it matters for the choice of an image.
+// MachineType holds the properties of a machine type that matter for the choice of an image.
 type MachineType struct {
 	Name         string
 	Architecture string
@@ -57,8 +57,8 @@ const (
 	defaultArchitecture    = "amd64"
 )
 
-// Compile parses and sorts a profile, filling in the defaults of fields that are empty. It fails on versions and
-// constraints that cannot be parsed; the API server does not let them in.
+// Compile parses and sorts a profile, and sets defaults of empty fields. It fails if a version or constraint cannot be
+// parsed, which the API server rejects.
 func Compile(name string, spec *corev1beta1.CloudProfileSpec) (*Profile, error) {
 	p := &Profile{
 		Name:         name,
@@ -165,7 +165,7 @@ func compileImageVersion(
 	return v, nil
 }
 
-// architecturesOf are the architectures that flavors run on: one that mentions none, or having no flavors, means all.
+// architecturesOf returns the architectures of flavors. No flavors, or one without an architecture, means all.
 func architecturesOf(flavors []corev1beta1.Capabilities, definitions []corev1beta1.CapabilityDefinition) []string {
 	defined := corev1beta1.CapabilityDefinition{Name: architectureCapability}
 	if i := slices.IndexFunc(definitions,
@@ -195,7 +195,7 @@ func architectureOf(mt *corev1beta1.MachineType) string {
 // KubernetesVersion returns the offered Kubernetes version with the given text, or nil.
 func (p *Profile) KubernetesVersion(text string) *Version { return p.kubernetes[text] }
 
-// Image returns the machine image with the given name, in any case, or nil.
+// Image returns the machine image with the given name, or nil. Case does not matter.
 func (p *Profile) Image(name string) *Image {
 	for _, image := range p.Images {
 		if strings.EqualFold(image.Name, name) {
@@ -205,7 +205,8 @@ func (p *Profile) Image(name string) *Image {
 	return nil
 }
 
-// ImageName returns the spelling that the profile has for the name of a machine image; a name it lacks stays as it is.
+// ImageName returns the profile's spelling of the name of a machine image; a name that it does not have is returned
+// unchanged.
 func ImageName(images []corev1beta1.MachineImage, name string) string {
 	for i := range images {
 		if strings.EqualFold(images[i].Name, name) {

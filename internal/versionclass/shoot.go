@@ -14,9 +14,9 @@ var (
 	workersPath = field.NewPath("spec", "provider", "workers")
 )
 
-// DefaultShoot completes the versions, architectures and machine images of a Shoot in place. old is the stored
-// Shoot, nil on creation: an existing pool keeps its image unless the new one asks for another. Images of Shoots in
-// deletion are left alone.
+// DefaultShoot completes the versions, architectures and machine images of a Shoot in place. old is the stored Shoot,
+// nil on creation: an existing pool keeps its image unless the new Shoot requests another. Images of Shoots in deletion
+// are not changed.
 func DefaultShoot(shoot, old *corev1beta1.Shoot, p *Profile, now time.Time) field.ErrorList {
 	var errs field.ErrorList
 	complete := func(version *string, path *field.Path) {
@@ -31,7 +31,7 @@ func DefaultShoot(shoot, old *corev1beta1.Shoot, p *Profile, now time.Time) fiel
 	for i := range shoot.Spec.Provider.Workers {
 		pool, path := &shoot.Spec.Provider.Workers[i], workersPath.Index(i)
 		if pool.Kubernetes != nil && pool.Kubernetes.Version != nil {
-			version := *pool.Kubernetes.Version // A copy: the pointer may be shared with another object.
+			version := *pool.Kubernetes.Version // A copy, because other objects may share the pointer.
 			complete(&version, path.Child("kubernetes", "version"))
 			pool.Kubernetes.Version = &version
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// Kubernetes supports kubelets this many minors behind the API server; older API servers fewer.
+// Kubernetes supports kubelets up to this many minors behind the API server; for older API servers fewer.
 const (
 	maxSkew          = 3
 	maxSkewBefore128 = 2
 )
 
-// MaxSkew returns how many minors a pool may be behind a control plane of the given version.
+// MaxSkew returns the maximum number of minors that a pool may be behind a control plane of the given version.
 func MaxSkew(controlPlane *semver.Version) uint64 {
 	if controlPlane.Major() == 1 && controlPlane.Minor() < 28 {
 		return maxSkewBefore128
@@ -20,7 +20,8 @@ func MaxSkew(controlPlane *semver.Version) uint64 {
 	return maxSkew
 }
 
-// SkewProblem says what is wrong with a pool's Kubernetes version beside that of the control plane, "" if nothing is.
+// SkewProblem returns the problem with a pool's Kubernetes version relative to the control plane's, "" if there is
+// none.
 func SkewProblem(controlPlane, pool *semver.Version) string {
 	controlPlane, pool = Core(controlPlane), Core(pool)
 	if pool.GreaterThan(controlPlane) {

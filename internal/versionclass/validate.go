@@ -11,10 +11,10 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// ValidateShootVersions checks the Kubernetes versions and machine images of a completed Shoot against the profile.
-// old is the stored Shoot, nil on creation. Only what is new or changed is checked, so that a Shoot stays editable
-// after its versions have expired or gone. New clusters and pools need active versions; existing ones may also move
-// to expired versions, because a maintenance may have to.
+// ValidateShootVersions checks the Kubernetes versions and machine images of a completed Shoot against the profile. old
+// is the stored Shoot, nil on creation. Only new and changed values are checked, so that a Shoot can still be changed
+// after its versions have expired or have been removed. New clusters and pools need active versions; existing ones may
+// also change to expired versions, because maintenance may have to.
 func ValidateShootVersions(shoot, old *corev1beta1.Shoot, p *Profile, now time.Time) field.ErrorList {
 	var errs field.ErrorList
 	if version := shoot.Spec.Kubernetes.Version; old == nil || version != old.Spec.Kubernetes.Version {
@@ -63,7 +63,7 @@ func (p *Profile) validateKubernetes(version string, isNew bool, path *field.Pat
 // imageCheck checks the machine image of one pool.
 type imageCheck struct {
 	profile             *Profile
-	pool, old           *corev1beta1.Worker // old is nil for a new pool.
+	pool, old           *corev1beta1.Worker // Nil for a new pool.
 	kubelet, oldKubelet string
 	now                 time.Time
 	path                *field.Path
@@ -82,7 +82,7 @@ func (c imageCheck) run() field.ErrorList {
 	}
 	switch {
 	case v == nil && !c.imageChanged():
-		return nil // Gone from the profile since; nothing is known about it.
+		return nil // The profile no longer has it, so nothing is known about it.
 	case v == nil:
 		return field.ErrorList{field.NotSupported(path.Child("version"), name+":"+version, image.offered(c.now))}
 	case c.imageChanged() && !c.classAllowed(v):
@@ -131,7 +131,7 @@ func (c imageCheck) checkCRI(v *ImageVersion, image string) field.ErrorList {
 	return errs
 }
 
-// changed reports whether anything is new that has to do with the image.
+// changed reports whether any value has changed that affects the choice of the image.
 func (c imageCheck) changed() bool {
 	return c.imageChanged() || c.kubeletChanged() || c.machineChanged() || c.criChanged()
 }
@@ -153,7 +153,8 @@ func (c imageCheck) imageChanged() bool {
 		text(c.old.Machine.Image.Version) != text(c.pool.Machine.Image.Version)
 }
 
-// classAllowed: active versions are; an existing pool may also move up to an expired one.
+// classAllowed reports whether the class of a version is allowed. Active versions are; expired ones are if an existing
+// pool keeps its version or upgrades.
 func (c imageCheck) classAllowed(v *ImageVersion) bool {
 	class := v.ClassAt(c.now)
 	if class.Active() {
@@ -182,7 +183,7 @@ func (c imageCheck) inPlaceProblem(v *ImageVersion) string {
 	return ""
 }
 
-// exactImage looks an image up by its exact name, as the API has it; Profile.Image is for maintenance.
+// exactImage returns an image by its exact name, as the API uses it; Profile.Image is for maintenance.
 func (p *Profile) exactImage(name string) *Image {
 	if image := p.Image(name); image != nil && image.Name == name {
 		return image

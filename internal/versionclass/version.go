@@ -15,7 +15,7 @@ import (
 type Version struct {
 	Text         string          // As written in the CloudProfile.
 	Semver       *semver.Version // Never nil.
-	Unclassified bool            // Neither a classification nor a lifecycle was given.
+	Unclassified bool            // It has neither a classification nor a lifecycle.
 	stages       []stage
 }
 
@@ -35,7 +35,7 @@ func newVersion(v *corev1beta1.ExpirableVersion) (*Version, error) {
 // ClassAt returns the class at t.
 func (v *Version) ClassAt(t time.Time) Class { return classAt(v.stages, t) }
 
-// Label returns the class at t for people: unclassified versions are called so.
+// Label returns the class at t for display: "unclassified" instead of "supported" for an unclassified version.
 func (v *Version) Label(t time.Time) string {
 	class := v.ClassAt(t)
 	if v.Unclassified && class == Supported {
@@ -44,7 +44,7 @@ func (v *Version) Label(t time.Time) string {
 	return class.String()
 }
 
-// Expiry returns the instant after which the version is expired, and false if it never is.
+// Expiry returns the time after which the version is expired, and false if it never expires.
 func (v *Version) Expiry() (time.Time, bool) {
 	for _, s := range v.stages {
 		if s.class == Expired {
@@ -54,7 +54,7 @@ func (v *Version) Expiry() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Changes returns the instants strictly after which the class is another one.
+// Changes returns the times strictly after which the class differs.
 func (v *Version) Changes() []time.Time {
 	var changes []time.Time
 	for _, s := range v.stages {
@@ -74,7 +74,7 @@ func ParseVersion(text string) (*semver.Version, error) {
 	return v, nil
 }
 
-// Core returns the version without what follows the first "-", "+" or "~", which constraints ignore.
+// Core returns the version without the part after the first "-", "+" or "~", which constraints ignore.
 func Core(v *semver.Version) *semver.Version {
 	if v.Prerelease() == "" && v.Metadata() == "" {
 		return v
@@ -85,11 +85,11 @@ func Core(v *semver.Version) *semver.Version {
 // SameMinor reports whether both versions have the same major and minor.
 func SameMinor(a, b *semver.Version) bool { return a.Major() == b.Major() && a.Minor() == b.Minor() }
 
-// prefix is a version given in part: "", "1" or "1.30".
+// prefix is a partial version: "", "1" or "1.30".
 type prefix []uint64
 
-// parsePrefix returns the components of an incomplete version. complete is true for versions with three or more
-// components, which are taken as they are.
+// parsePrefix returns the components of a partial version. complete is true for versions with three or more components,
+// which are not completed.
 func parsePrefix(text string) (p prefix, complete bool, err error) {
 	text = strings.TrimPrefix(text, "v")
 	if text == "" {
@@ -109,7 +109,7 @@ func parsePrefix(text string) (p prefix, complete bool, err error) {
 	return p, false, nil
 }
 
-// Complete reports whether a version has all its components, so that nothing is left to be chosen.
+// Complete reports whether a version has all its components.
 func Complete(text string) bool {
 	_, complete, err := parsePrefix(text)
 	return complete || err != nil

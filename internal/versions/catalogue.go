@@ -18,13 +18,13 @@ type Entry struct {
 	CloudProfile   string     `json:"cloudProfile"`
 	Image          string     `json:"image,omitempty"` // Empty for Kubernetes.
 	Version        string     `json:"version"`
-	Classification string     `json:"classification"` // At present; "unclassified" if none is given.
+	Classification string     `json:"classification"` // Now; "unclassified" if none is given.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
-	DaysLeft       *int       `json:"daysLeft,omitempty"` // Whole days; negative once expired.
-	Shoots         int        `json:"shoots"`             // Shoots that use it, also in a single pool.
+	DaysLeft       *int       `json:"daysLeft,omitempty"` // Whole days; negative after expiration.
+	Shoots         int        `json:"shoots"`             // Shoots that use it in at least one pool or the control plane.
 }
 
-// Catalogue lists the versions of all profiles, or those named, highest first.
+// Catalogue lists the versions of all profiles, or of the named ones, in descending order.
 func Catalogue(f *fleet.Fleet, names []string, now time.Time) ([]Entry, error) {
 	var entries []Entry
 	known := map[string]bool{}

@@ -1,5 +1,6 @@
-// Package versions is the command that shows the catalogue of versions, and the ways that are open to one Shoot.
+// Package versions is the command that shows the offered versions, and the possible updates of one Shoot.
 //
-// Catalogue lists every version of every profile with its class, its expiration and the Shoots on it. OutlookOf says
-// for one Shoot where its owner may move it, and where and when maintenance will. Both are pure.
+// Catalogue lists every version of every profile with its class, its expiration and the Shoots on it. OutlookOf lists
+// for one Shoot the versions that its owner may update to, and the updates by maintenance with their times. Both are
+// pure.
 package versions

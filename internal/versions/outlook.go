@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// Outlook is where one Shoot can go and where it will be moved.
+// Outlook lists the possible and the coming updates of one Shoot.
 type Outlook struct {
 	Namespace string         `json:"namespace"`
 	Name      string         `json:"name"`
@@ -27,12 +27,12 @@ type Outlook struct {
 type Use struct {
 	What    string   `json:"what"` // "kubernetes", "kubernetes of pool P" or "image I of pool P".
 	Version string   `json:"version"`
-	Class   string   `json:"classification"` // "not offered" if the profile lacks it.
+	Class   string   `json:"classification"` // "not offered" if the profile does not have it.
 	Expires string   `json:"expires,omitempty"`
-	Targets []string `json:"targets"` // Versions that its owner may move to by hand now, ascending.
+	Targets []string `json:"targets"` // Versions that its owner may update to now, ascending.
 }
 
-// OutlookOf answers for one Shoot.
+// OutlookOf returns the outlook of one Shoot.
 func OutlookOf(shoot *corev1beta1.Shoot, profile *versionclass.Profile, coming plan.ShootPlan, now time.Time) *Outlook {
 	o := &Outlook{Namespace: shoot.Namespace, Name: shoot.Name, Coming: coming}
 	o.Uses = append(o.Uses, use("kubernetes", shoot.Spec.Kubernetes.Version,
@@ -71,7 +71,8 @@ func use(what, version string, offered *versionclass.Version, targets []string, 
 	return u
 }
 
-// controlPlaneTargets are the versions above the present one, at most one minor up, that leave no pool too far behind.
+// controlPlaneTargets returns the versions above the current one, at most one minor up, that leave no pool too far
+// behind.
 func controlPlaneTargets(p *versionclass.Profile, shoot *corev1beta1.Shoot, now time.Time) []string {
 	cluster := maintenance.ClusterOf(shoot)
 	return kubernetesTargets(p, cluster.Kubernetes, now, func(v, current *semver.Version) bool {
@@ -84,7 +85,7 @@ func controlPlaneTargets(p *versionclass.Profile, shoot *corev1beta1.Shoot, now 
 	})
 }
 
-// poolTargets are the versions above the pool's up to that of the control plane. Machines that stay cannot skip a
+// poolTargets returns the versions above the pool's, up to the control plane's. Pools updated in place cannot skip a
 // minor.
 func poolTargets(p *versionclass.Profile, pool *maintenance.Pool, controlPlane string, now time.Time) []string {
 	most, err := semver.NewVersion(controlPlane)
@@ -96,7 +97,7 @@ func poolTargets(p *versionclass.Profile, pool *maintenance.Pool, controlPlane s
 	})
 }
 
-// kubernetesTargets are the versions above the given one that can be used and are accepted, ascending.
+// kubernetesTargets returns the active versions above the given one that are accepted, ascending.
 func kubernetesTargets(
 	p *versionclass.Profile, version string, now time.Time, accept func(v, current *semver.Version) bool,
 ) []string {
@@ -114,7 +115,7 @@ func kubernetesTargets(
 	return targets
 }
 
-// imageTargets are the other versions of the image that suit the pool: any for pools that replace their machines, and
+// imageTargets returns the other versions of the image that suit the pool: any for pools that replace their machines,
 // higher ones for pools that are updated in place.
 func imageTargets(
 	p *versionclass.Profile, image *versionclass.Image, pool *maintenance.Pool, controlPlane string, now time.Time,

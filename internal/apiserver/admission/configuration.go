@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReadConfiguration reads the configuration of a plugin: a document of the kind Configuration in a group of the
-// plugin's own. Without one the value stays as it is.
+// ReadConfiguration reads the configuration of a plugin: a document of the kind Configuration in the plugin's own
+// group. Without a configuration, into keeps its value.
 func ReadConfiguration(reader io.Reader, plugin, apiVersion string, into any) error {
 	if reader == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package admission gives the admission plugins what their decisions are based on.
+// Package admission provides admission plugins with the objects that they read.
 //
-// Each plugin lies in a package below and decides with functions on the objects it has read. Own kinds are read from
-// caches (Objects.Cached) or, where an old answer would do harm, from the server itself (Objects.Live).
+// Each plugin is a package below, and decides with pure functions on the objects that it has read. Objects of our own
+// kinds are read from caches (Objects.Cached) or, where stale data would do harm, from the API server (Objects.Live).
 package admission

@@ -14,14 +14,14 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 )
 
-// Indexes of the caches. With them no decision looks at all objects of a kind.
+// Indexes of the caches. With them no decision scans all objects of a kind.
 const (
 	indexNamespace   = "namespace"    // Projects by their namespace.
 	indexSeed        = "seed"         // Shoots by the Seeds of spec and status.
 	indexBinding     = "binding"      // Shoots by BindingKey.
 	indexDomain      = "domain"       // Shoots by their domain.
-	indexDomainBelow = "domain-below" // Shoots by all domains that theirs lies below.
-	indexCredentials = "credentials"  // Bindings by kind, namespace and name of what they refer to.
+	indexDomainBelow = "domain-below" // Shoots by all parent domains of their domain.
+	indexCredentials = "credentials"  // Bindings by kind, namespace and name of the credentials they refer to.
 	indexShoot       = "shoot"        // ManagedSeeds by the name of their Shoot.
 )
 
@@ -103,7 +103,7 @@ func domainOf(shoot *corev1beta1.Shoot) []string {
 	return given(shoot.Spec.DNS.Domain)
 }
 
-// parentsOf returns the domains that a domain lies below, the nearest first.
+// parentsOf returns the parent domains of a domain, the nearest first.
 func parentsOf(domain string) []string {
 	var parents []string
 	for {
@@ -115,8 +115,8 @@ func parentsOf(domain string) []string {
 	}
 }
 
-// keepOfShoot cuts cached Shoots down to what decisions about other objects need: who they are, where they run, and
-// what counts against quotas. There may be many Shoots.
+// keepOfShoot reduces cached Shoots to the fields that decisions about other objects need: identity, placement, domain,
+// and the fields that count against quotas. A garden may have many Shoots.
 func keepOfShoot(o any) (any, error) {
 	shoot, ok := o.(*corev1beta1.Shoot)
 	if !ok {
@@ -160,8 +160,8 @@ func (o *Objects) shootsBy(
 	return shoots.Items, nil
 }
 
-// ShootsOnSeed returns the Shoots that run on a Seed or are to run there, with no more than keepOfShoot leaves. The
-// objects are shared; nobody may change them.
+// ShootsOnSeed returns the Shoots whose control plane is on a Seed or is to move there, reduced to the fields that
+// keepOfShoot keeps. The objects are shared with the cache and must not be changed.
 func (o *Objects) ShootsOnSeed(ctx context.Context, seed string) ([]corev1beta1.Shoot, error) {
 	return o.shootsBy(ctx, indexSeed, seed)
 }
@@ -212,7 +212,7 @@ func (o *Objects) ShootsWithCredentials(ctx context.Context, ref corev1.ObjectRe
 	return all, nil
 }
 
-// ShootsAround returns the Shoots whose domain is the given one, above it or below it.
+// ShootsAround returns the Shoots whose domain is the given one, or a parent or subdomain of it.
 func (o *Objects) ShootsAround(ctx context.Context, domain string) ([]corev1beta1.Shoot, error) {
 	all, err := o.shootsBy(ctx, indexDomainBelow, domain)
 	if err != nil {
@@ -228,12 +228,13 @@ func (o *Objects) ShootsAround(ctx context.Context, domain string) ([]corev1beta
 	return all, nil
 }
 
-// ManagedSeedOf returns the ManagedSeed that makes a Shoot a Seed, or nil. It is read live when the cache has none.
+// ManagedSeedOf returns the ManagedSeed that makes a Shoot a Seed, or nil. It is read from the API server if the cache
+// has none.
 func (o *Objects) ManagedSeedOf(
 	ctx context.Context, namespace, shoot string,
 ) (*seedmanagementv1alpha1.ManagedSeed, error) {
 	if namespace != corev1beta1.GardenNamespace {
-		return nil, nil // Others cannot be Seeds.
+		return nil, nil // Shoots of other namespaces cannot be Seeds.
 	}
 	list := &seedmanagementv1alpha1.ManagedSeedList{}
 	if err := o.Cached.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexShoot: shoot},

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// Get reads an own object from the cache, or from the server when the cache does not have it yet, so that an object
-// can be referred to at once after it was created.
+// Get reads an object of our own kinds from the cache, or from the API server if the cache does not contain it yet. An
+// object can therefore be referred to as soon as it has been created.
 func (o *Objects) Get(ctx context.Context, namespace, name string, object client.Object) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	err := o.Cached.Get(ctx, key, object)
@@ -45,15 +45,16 @@ func (o *Objects) ProjectOf(ctx context.Context, namespace string) (*corev1beta1
 	return find(o.Live, client.MatchingFields{"spec.namespace": namespace})
 }
 
-// Profile is what a Shoot may be made from.
+// Profile is the cloud profile of a Shoot: a CloudProfile, or a CloudProfile with the changes of a
+// NamespacedCloudProfile.
 type Profile struct {
 	Spec     *corev1beta1.CloudProfileSpec
 	Versions *versionclass.Profile
-	// Parent is the name of the CloudProfile; for a NamespacedCloudProfile that of the one it changes.
+	// Parent is the name of the CloudProfile; for a NamespacedCloudProfile, of its parent.
 	Parent string
 }
 
-// compiled keeps profiles that were compiled before. There are few, and they change rarely.
+// compiled caches compiled profiles. There are few, and they rarely change.
 type compiled struct {
 	sync.Mutex
 	byKey map[string]compiledProfile
@@ -64,8 +65,8 @@ type compiledProfile struct {
 	profile *Profile
 }
 
-// Profile reads and compiles the profile that a Shoot in the namespace refers to. One that does not exist is an answer
-// of its own, for InternalError.
+// Profile reads and compiles the profile that a Shoot in the namespace refers to. If it does not exist, the error is an
+// API status for InternalError.
 func (o *Objects) Profile(
 	ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference,
 ) (*Profile, error) {
@@ -107,8 +108,8 @@ func (o *Objects) Profile(
 	return profile, nil
 }
 
-// missingProfile tells of a profile that could not be read. Where it does not exist, the answer is 500, which clients
-// of this API know, but with the field, the value and what there is, as of any other wrong value.
+// missingProfile returns the error for a profile that could not be read. If it does not exist, the status is 500, as
+// clients of this API expect, but with the field, the value and the available profiles, as for any invalid value.
 func (o *Objects) missingProfile(
 	ctx context.Context, namespace string, ref corev1beta1.CloudProfileReference, err error,
 ) error {
@@ -128,7 +129,7 @@ func (o *Objects) missingProfile(
 	return status
 }
 
-// OfferedProfiles names the profiles of a kind that a Shoot of the namespace may refer to.
+// OfferedProfiles lists the profiles of a kind that a Shoot of the namespace may refer to.
 func (o *Objects) OfferedProfiles(ctx context.Context, namespace, kind string) string {
 	var names []string
 	if kind == corev1beta1.NamespacedCloudProfileKind {

@@ -12,13 +12,13 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry"
 )
 
-// SeedLabels returns labels that mark an object as one that matters to the given Seeds, and to no others.
+// SeedLabels returns labels that mark an object as relevant to the given Seeds, and to no others.
 func SeedLabels(labels map[string]string, seeds ...*string) map[string]string {
 	return registry.SeedLabels(labels, seeds...)
 }
 
-// ShootOfManagedSeed returns the Shoot that a managed Seed runs in, or nil for other Seeds. There is little of it, see
-// ShootsOnSeed.
+// ShootOfManagedSeed returns the Shoot that a managed Seed runs in, nil for other Seeds. It has only the fields that
+// ShootsOnSeed describes.
 func (o *Objects) ShootOfManagedSeed(ctx context.Context, seed string) (*corev1beta1.Shoot, error) {
 	managed := &seedmanagementv1alpha1.ManagedSeed{}
 	key := client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: seed}
@@ -33,7 +33,7 @@ func (o *Objects) ShootOfManagedSeed(ctx context.Context, seed string) (*corev1b
 	return shoot, nil
 }
 
-// TargetOfIdentity returns the target type of a WorkloadIdentity, or nothing if there is none.
+// TargetOfIdentity returns the target type of a WorkloadIdentity, "" if the WorkloadIdentity does not exist.
 func (o *Objects) TargetOfIdentity(ctx context.Context, namespace, name string) (string, error) {
 	identity := &securityv1alpha1.WorkloadIdentity{}
 	if err := o.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, identity); err != nil {
@@ -42,8 +42,8 @@ func (o *Objects) TargetOfIdentity(ctx context.Context, namespace, name string) 
 	return identity.Spec.TargetSystem.Type, nil
 }
 
-// UserOfSeed returns a Shoot whose control plane is on a Seed or is to move there, or nothing. A deletion cannot be
-// taken back, so the server itself is asked.
+// UserOfSeed returns a Shoot whose control plane is on a Seed or is to move there, "" if there is none. It reads from
+// the API server, because a deletion cannot be undone.
 func (o *Objects) UserOfSeed(ctx context.Context, seed string) (string, error) {
 	for _, key := range []string{"spec.seedName", "status.seedName"} {
 		shoots := &corev1beta1.ShootList{}

@@ -22,15 +22,16 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 )
 
-// Objects is what decisions are based on.
+// Objects provides the objects that decisions depend on.
 type Objects struct {
 	// Cached reads the kinds that every request needs: profiles, Seeds, Projects, bindings, classes and registrations.
 	Cached client.Reader
-	// Live reads own kinds from the server, through its watch cache.
+	// Live reads our own kinds from the API server, through its watch cache.
 	Live client.Reader
-	// Garden reads kinds of Kubernetes in the garden cluster.
+	// Garden reads Kubernetes' own kinds in the garden cluster.
 	Garden client.Reader
-	// DryRun writes to the garden cluster and to the server itself without an effect, for the answer only.
+	// DryRun and DryRunOwn send dry-run requests, to the garden cluster and to this API server: only their responses
+	// matter.
 	DryRun, DryRunOwn client.Client
 	Authorizer        authorizer.Authorizer
 	Clock             clock.PassiveClock
@@ -40,7 +41,8 @@ type Objects struct {
 	profiles compiled
 }
 
-// cachedKinds are read on nearly every write, and few, except Shoots, of which little is kept.
+// cachedKinds returns the kinds that nearly every write reads. Their objects are few, except Shoots, of which only some
+// fields are kept.
 func cachedKinds() []client.Object {
 	return []client.Object{
 		&corev1beta1.CloudProfile{}, &corev1beta1.NamespacedCloudProfile{}, &corev1beta1.Seed{}, &corev1beta1.Project{},
@@ -50,24 +52,24 @@ func cachedKinds() []client.Object {
 	}
 }
 
-// Sources are where objects come from.
+// Sources are the origins of objects.
 type Sources struct {
-	// Loopback asks the server itself, which knows the kinds of AddToScheme, as any client would.
+	// Loopback is the client configuration for this API server itself, for the kinds of AddToScheme.
 	Loopback    *rest.Config
 	AddToScheme func(*runtime.Scheme) error
-	// Stored follows the objects of a type that the server stores.
+	// Stored lists and watches the stored objects of a type.
 	Stored func(runtime.Object) toolscache.ListerWatcher
 	// Garden is the garden cluster.
 	Garden *rest.Config
 }
 
-// NewObjects connects to the server itself and to the garden cluster. Nothing is read before Start.
+// NewObjects connects to this API server and to the garden cluster. Nothing is read before Start.
 func NewObjects(sources Sources, authorizer authorizer.Authorizer, clock clock.PassiveClock) (*Objects, error) {
 	scheme := runtime.NewScheme()
 	if err := sources.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	// The server cannot be asked for its kinds before it serves, so they are told.
+	// The API server cannot be queried for its kinds before it serves, so they are listed here.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for gvk := range scheme.AllKnownTypes() {
 		switch gvk.Kind {
@@ -80,12 +82,12 @@ func NewObjects(sources Sources, authorizer authorizer.Authorizer, clock clock.P
 	}
 	own, err := cache.New(sources.Loopback, cache.Options{
 		Scheme: scheme, Mapper: mapper,
-		// Only kinds that the server stores are cached, whole and in all namespaces.
+		// Only kinds that this API server stores are cached, completely and for all namespaces.
 		NewInformer: func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration,
 			indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			return toolscache.NewSharedIndexInformer(sources.Stored(object), object, resync, indexers)
 		},
-		// Decisions do not change what they are based on.
+		// Decisions do not change the objects they read.
 		DefaultUnsafeDisableDeepCopy: new(true),
 		DefaultTransform:             cache.TransformStripManagedFields(),
 		ByObject:                     map[client.Object]cache.ByObject{&corev1beta1.Shoot{}: {Transform: keepOfShoot}},
@@ -133,7 +135,7 @@ func (o *Objects) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ready says whether the caches are filled.
+// Ready reports whether the caches are filled.
 func (o *Objects) Ready() bool { return o.synced.Load() }
 
 // WantsObjects is a plugin that reads objects.
@@ -142,7 +144,7 @@ type WantsObjects interface {
 	SetObjects(*Objects)
 }
 
-// NewInitializer hands objects to the plugins that want them.
+// NewInitializer passes objects to the plugins that implement WantsObjects.
 func NewInitializer(objects *Objects) admission.PluginInitializer { return initializer{objects} }
 
 type initializer struct{ objects *Objects }

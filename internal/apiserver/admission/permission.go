@@ -11,7 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// MayGet says whether a user may read an object. Otherwise a reference would be a way to get at what one may not see.
+// MayGet reports whether a user may read an object. A reference must not expose an object to a user who may not read
+// it.
 func (o *Objects) MayGet(ctx context.Context, caller user.Info, ref corev1.ObjectReference) (bool, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -23,7 +24,7 @@ func (o *Objects) MayGet(ctx context.Context, caller user.Info, ref corev1.Objec
 	})
 }
 
-// May asks the garden whether somebody may do something.
+// May reports whether a user may do something in the garden.
 func (o *Objects) May(ctx context.Context, attributes authorizer.AttributesRecord) (bool, error) {
 	decision, _, err := o.Authorizer.Authorize(ctx, attributes)
 	if err != nil {
@@ -33,7 +34,7 @@ func (o *Objects) May(ctx context.Context, attributes authorizer.AttributesRecor
 	return decision == authorizer.DecisionAllow, nil
 }
 
-// pluralOf returns the resource of a kind that may be referred to.
+// pluralOf returns the resource of a kind, as far as objects of the kind can be referred to.
 func pluralOf(kind string) string {
 	kind = strings.ToLower(kind)
 	if stem, ok := strings.CutSuffix(kind, "y"); ok {

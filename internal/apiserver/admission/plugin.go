@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Base is what the plugins share: the operations they handle and the objects they read.
+// Base holds what all plugins share: the operations they handle and the objects they read.
 type Base struct {
 	*admission.Handler
 	*Objects
@@ -36,8 +36,8 @@ func (b *Base) ValidateInitialization() error {
 	return nil
 }
 
-// Concerns says whether a request is on the resource itself or on one of the given subresources, and can be decided
-// now. It waits for the caches.
+// Concerns reports whether a request is for the resource or one of the given subresources. If so it waits for the
+// caches, and fails if they are not filled in time.
 func (b *Base) Concerns(a admission.Attributes, resource string, subresources ...string) (bool, error) {
 	if a.GetResource().Resource != resource || a.GetSubresource() != "" &&
 		!slices.Contains(subresources, a.GetSubresource()) {
@@ -49,7 +49,7 @@ func (b *Base) Concerns(a admission.Attributes, resource string, subresources ..
 	return true, nil
 }
 
-// Await waits for the caches. The answer is 403 when they take too long, as of any plugin of a Kubernetes API server.
+// Await waits for the caches. If that takes too long the status is 403, as for any plugin of a Kubernetes API server.
 func (b *Base) Await(a admission.Attributes) error {
 	if !b.WaitForReady() {
 		return admission.NewForbidden(a,
@@ -58,7 +58,7 @@ func (b *Base) Await(a admission.Attributes) error {
 	return nil
 }
 
-// Forbid turns field errors into the answer 403, as one message with all of them. No errors make no answer.
+// Forbid turns field errors into the status 403 with one message for all of them; nil if there are none.
 func Forbid(a admission.Attributes, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func Forbid(a admission.Attributes, errs field.ErrorList) error {
 	return admission.NewForbidden(a, errs.ToAggregate())
 }
 
-// InternalError is the answer 500. An answer that says already that it is one stays as it is.
+// InternalError returns the status 500. An error that already has this status is returned unchanged.
 func InternalError(err error) error {
 	var status *apierrors.StatusError
 	if errors.As(err, &status) && apierrors.IsInternalError(status) {
@@ -75,10 +75,10 @@ func InternalError(err error) error {
 	return apierrors.NewInternalError(err)
 }
 
-// maxNamed bounds how many objects an answer names. A Seed may have thousands of Shoots.
+// maxNamed bounds how many objects an error lists. A Seed may have thousands of Shoots.
 const maxNamed = 10
 
-// Named lists names for an answer: sorted, at most ten, and how many more there are.
+// Named lists names for an error: sorted, at most 10, with the number of the others.
 func Named(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	if more := len(names) - maxNamed; more > 0 {
@@ -87,7 +87,7 @@ func Named(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Refuse turns field errors into the answer 422 with one cause per error.
+// Refuse turns field errors into the status 422 with one cause per error; nil if there are none.
 func Refuse(a admission.Attributes, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package codec reads and writes our kinds: JSON only, without parsing a document twice, and with little memory for
-// what is the same in many objects.
+// Package codec encodes and decodes our kinds: as JSON only, in one pass over a document, and with shared memory for
+// content that many objects have in common.
 package codec
 
 import (
@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 )
 
-// jsonOnly hides protobuf, which our types do not speak. Clients that prefer it and also accept JSON get JSON.
+// jsonOnly hides protobuf, which our types do not support. Clients that prefer protobuf and also accept JSON get JSON.
 type jsonOnly struct {
 	runtime.NegotiatedSerializer
 	types []runtime.SerializerInfo
@@ -19,7 +19,7 @@ type jsonOnly struct {
 
 func (j jsonOnly) SupportedMediaTypes() []runtime.SerializerInfo { return j.types }
 
-// New returns the codecs of a scheme, and the serializer for requests.
+// New returns the codecs of a scheme, and the serializer for requests and responses.
 func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSerializer) {
 	codecs := serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())
 	types := slices.DeleteFunc(slices.Clone(codecs.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
@@ -36,7 +36,7 @@ func New(scheme *runtime.Scheme) (serializer.CodecFactory, runtime.NegotiatedSer
 	return codecs, jsonOnly{codecs, types}
 }
 
-// NewStorage returns what objects are stored with: always JSON.
+// NewStorage returns the codec for stored objects: always JSON.
 func NewStorage(scheme *runtime.Scheme, versions ...schema.GroupVersion) runtime.Codec {
 	plain := newJSON(scheme, false)
 	return newSharing(versioning.NewDefaultingCodecForScheme(scheme, plain, plain, schema.GroupVersions(versions),

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
-// quick reads and writes the documents that clients and etcd send and get all the time with a faster JSON than the
-// library's (BenchmarkJSON, ADR 9). What it does not read without doubt (duplicate and, if strict, unknown fields,
-// invalid text, mistakes) the library reads again, so that answers to clients are the library's. What it writes is the
-// same, byte by byte, where text is valid UTF-8. An object to decode into must be empty: here it is replaced, while the
-// library would merge.
+// quick decodes and encodes the usual documents of clients and etcd with a faster JSON package than the library's
+// (BenchmarkJSON, ADR 9). Documents that it does not accept (duplicate and, if strict, unknown fields, invalid text,
+// syntax errors) are decoded again by the library, so that clients get the library's errors. Its output is the
+// library's, byte by byte, if all text is valid UTF-8. An object to decode into must be empty: it is replaced, while
+// the library would merge.
 type quick struct {
 	*json.Serializer
 	creater runtime.ObjectCreater
@@ -55,7 +55,7 @@ func (q *quick) Decode(
 	return object, gvk, err
 }
 
-// read returns nil for whatever the library must look at.
+// read returns nil for documents that the library must decode.
 func (q *quick) read(data []byte, into runtime.Object) (runtime.Object, *schema.GroupVersionKind) {
 	gvk, ok := kindOf(data)
 	if !ok {
@@ -79,7 +79,7 @@ func (q *quick) read(data []byte, into runtime.Object) (runtime.Object, *schema.
 	return into, &gvk
 }
 
-// kindOf reads apiVersion and kind where all encoders write them, at the beginning.
+// kindOf reads apiVersion and kind if they are the first fields, as all encoders write them.
 func kindOf(data []byte) (schema.GroupVersionKind, bool) {
 	document := jsontext.NewDecoder(bytes.NewBuffer(data))
 	if begin, err := document.ReadToken(); err != nil || begin.Kind() != jsontext.KindBeginObject {
@@ -114,10 +114,10 @@ func (q *quick) write(object runtime.Object, w io.Writer) error {
 	if _, ok := object.(runtime.Unstructured); ok {
 		return q.Serializer.Encode(object, w)
 	}
-	if meta.IsListType(object) { // Not through a buffer: a list may be larger than what should be in memory at once.
+	if meta.IsListType(object) { // A list may be too large for a buffer.
 		err := jsonv2.MarshalWrite(w, object, writeOptions)
 		if err == nil {
-			_, err = io.WriteString(w, "\n") // As encoders of the standard library do.
+			_, err = io.WriteString(w, "\n") // As the standard library's encoders do.
 		}
 		return err
 	}
@@ -125,6 +125,6 @@ func (q *quick) write(object runtime.Object, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(data, '\n')) // In one piece, so that a buffer behind the writer grows once.
+	_, err = w.Write(append(data, '\n')) // In one call, so that a buffer behind the writer grows only once.
 	return err
 }

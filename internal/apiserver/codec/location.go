@@ -13,15 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// looseOptions take what the library takes, where readOptions stop and leave a document to it.
+// looseOptions accept the documents that the library accepts and readOptions reject.
 var looseOptions = jsonv2.JoinOptions(
 	jsonv2.MatchCaseInsensitiveNames(false), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 	jsonv1.ParseBytesWithLooseRFC4648(true),
 )
 
-// located adds to the library's error for a document the path of the field whose type does not take its value. The
-// library names a Go type at best. The value is not added: errors are logged and audited, and documents may hold
-// secrets.
+// located adds the path of the field with a value of the wrong type to the library's error, which names a Go type at
+// best. The value is not added: errors are logged and audited, and documents may contain secrets.
 func located(err error, data []byte, object runtime.Object) error {
 	var mistake *jsonv2.SemanticError
 	if !errors.As(jsonv2.Unmarshal(data, object, looseOptions), &mistake) || mistake.JSONPointer == "" {
@@ -30,10 +29,10 @@ func located(err error, data []byte, object runtime.Object) error {
 	return fmt.Errorf("%s: %w", pathOf(mistake.JSONPointer), err)
 }
 
-// plainName matches names of fields, and of few annotations.
+// plainName matches names of fields, but hardly any annotation key.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
-// pathOf writes a pointer as users write paths.
+// pathOf converts a JSON pointer to a field path.
 func pathOf(pointer jsontext.Pointer) *field.Path {
 	var path *field.Path
 	for token := range pointer.Tokens() {

@@ -12,27 +12,26 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// sharing is a codec that lets stored objects share memory where they are equal: all objects their sets of managed
-// fields, which are 40% of a Shoot and the same in most of them, and a Shoot its spec, status, labels or annotations
-// with what it was before its last change. The server keeps what each object was like in the last minute and a
-// quarter, so that clients can go on watching from there; without this a status that is written every minute doubles
-// a Shoot.
+// sharing is a codec that lets stored objects share memory for equal content. Sets of managed fields, 40% of a Shoot,
+// are shared by all objects that have the same set. A Shoot's spec, status, labels and annotations are shared with the
+// Shoot's previous version. The watch cache keeps the versions of the last 75 seconds, so that clients can resume
+// watches; without sharing, a status that is written every minute would double the memory of a Shoot.
 //
-// Nobody changes shared memory in place: for managed fields decoding replaces them, and copying copies them. A Shoot
-// shares only if it comes from a watch of etcd; such objects live in caches, which are read only.
+// Shared memory is never changed in place: decoding replaces managed fields, and DeepCopy copies them. Only Shoots
+// decoded for a watch of etcd share memory; they are in caches, which are read-only.
 type sharing struct {
 	runtime.Codec
-	sets   *lru.Cache // From the content of a set, a string, to its bytes.
+	sets   *lru.Cache // From the content of a set, as a string, to its bytes.
 	latest *lru.Cache // From UIDs to weak pointers to Shoots.
 }
 
-// Objects made alike have equal sets, so a garden has few of them: a Shoot's take 2 to 6 KB. A set larger than
-// longestShared is rare enough to be left alone.
+// Objects written by the same clients have equal sets, so a garden has few different ones; a Shoot's take 2 to 6 KB.
+// Sets larger than longestShared, in bytes, are rare and not shared.
 const (
 	sharedSets    = 1000
 	longestShared = 64 << 10
-	// sharedShoots is how many Shoots share memory with what they were: the largest number that is measured. Each takes
-	// some 200 bytes, until others take its place.
+	// sharedShoots is the number of Shoots that share memory with their previous version: the largest number measured. An
+	// entry takes about 200 bytes until it is evicted.
 	sharedShoots = 20_000
 )
 
@@ -56,13 +55,13 @@ func (s *sharing) Decode(
 		}
 	}
 	if shoot, ok := decoded.(*corev1beta1.Shoot); ok && into == nil {
-		// Watches alone leave it to the decoder to make an object.
+		// Only watches let the decoder allocate the object.
 		s.shareWithLatest(shoot)
 	}
 	return decoded, gvk, nil
 }
 
-// shareSet returns an earlier slice with the same content, or this one.
+// shareSet returns the first slice seen with the same content, or set itself.
 func (s *sharing) shareSet(set []byte) []byte {
 	if len(set) > longestShared {
 		return set
@@ -75,8 +74,8 @@ func (s *sharing) shareSet(set []byte) []byte {
 	return set
 }
 
-// shareWithLatest lets a new version of a Shoot use the memory of the one before it where they are equal, as long as
-// somebody keeps that. What the storage still has to set is left alone.
+// shareWithLatest lets a new version of a Shoot share equal content with the previous version, if that is still
+// referenced. Fields that the storage sets after decoding are not shared.
 func (s *sharing) shareWithLatest(shoot *corev1beta1.Shoot) {
 	if latest, ok := s.latest.Get(shoot.UID); ok {
 		if before := latest.(weak.Pointer[corev1beta1.Shoot]).Value(); before != nil {
@@ -86,10 +85,10 @@ func (s *sharing) shareWithLatest(shoot *corev1beta1.Shoot) {
 			share(&shoot.Annotations, &before.Annotations)
 		}
 	}
-	s.latest.Add(shoot.UID, weak.Make(shoot)) // Only now: others may read it at once.
+	s.latest.Add(shoot.UID, weak.Make(shoot)) // Last, because others may read it from now on.
 }
 
-// share makes a value refer to the memory of another one that is equal.
+// share makes a value refer to the memory of another one if they are equal.
 func share[T any](value, from *T) {
 	if reflect.DeepEqual(value, from) {
 		*value = *from

@@ -7,6 +7,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Bytes are compared as a whole instead of one by one through reflection, with the same result. Every update compares
+// Bytes are compared as a whole, not one by one through reflection, with the same result. Every update compares
 // configurations of extensions several times, and the sets of managed fields.
 func init() { utilruntime.Must(equality.Semantic.AddFunc(bytes.Equal)) }

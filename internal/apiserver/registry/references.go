@@ -10,8 +10,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// SyncSecretRef keeps the two spellings of a reference equal. Of two that disagree, the one that this request changed
-// is meant; if both changed, the newer one, credentialsRef.
+// SyncSecretRef keeps the two spellings of a reference equal. If they differ, the one that this request changed
+// applies; if both changed, credentialsRef, the newer one.
 func SyncSecretRef(
 	secretRef **corev1.SecretReference, credentialsRef **corev1.ObjectReference, oldSecretRef *corev1.SecretReference,
 	oldCredentialsRef *corev1.ObjectReference,
@@ -26,7 +26,7 @@ func SyncSecretRef(
 	}
 }
 
-// SeedLabels returns labels that mark the object as one that matters to the given Seeds, and to no others.
+// SeedLabels returns labels that mark an object as relevant to the given Seeds, and to no others.
 func SeedLabels(labels map[string]string, seeds ...*string) map[string]string {
 	labels = maps.Clone(labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, corev1beta1.LabelPrefixSeedName) })
@@ -42,7 +42,7 @@ func SeedLabels(labels map[string]string, seeds ...*string) map[string]string {
 	return labels
 }
 
-// TakeOperation says whether the operation was asked for, and removes it if so.
+// TakeOperation reports whether the operation was requested, and if so removes the annotation.
 func TakeOperation(object Object, operation string) bool {
 	annotations := object.GetAnnotations()
 	if annotations[corev1beta1.AnnotationOperation] != operation {
@@ -54,7 +54,7 @@ func TakeOperation(object Object, operation string) bool {
 	return true
 }
 
-// Operation returns the cells for the state and progress of an operation.
+// Operation returns the table cells for the state and progress of an operation.
 func Operation(op *corev1beta1.LastOperation) (state string, progress any) {
 	if op == nil {
 		return Pending, Pending

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Storage makes the stores of a kind and its subresources, by the path below the version.
+// Storage creates the storage of a kind and its subresources, by the path below the version.
 func (k *Kind[T]) Storage(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
 	base := strategy[T]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
 	store := &genericregistry.Store{
@@ -58,7 +58,7 @@ func (k *Kind[T]) Storage(scheme *runtime.Scheme, getter generic.RESTOptionsGett
 	return storages, nil
 }
 
-// AddFieldLabels makes the selectable fields of a kind known to a scheme, in the given versions.
+// AddFieldLabels registers the selectable fields of a kind in a scheme, for the given versions.
 func (k *Kind[T]) AddFieldLabels(scheme *runtime.Scheme, kind string, versions ...string) error {
 	known := map[string]string{}
 	for key := range k.selectable(k.New()) {
@@ -105,7 +105,7 @@ func (k *Kind[T]) predicate(label labels.Selector, field fields.Selector) storag
 	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: k.attrs, IndexFields: k.Indexed}
 }
 
-// indexers make the indexes of the watch cache. A watch is dispatched by the first of them only, because the library
+// indexers returns the indexes of the watch cache. Watches are dispatched by the first index only, because the library
 // supports one trigger.
 func (k *Kind[T]) indexers() (*cache.Indexers, map[string]storage.IndexerFunc) {
 	indexers := cache.Indexers{}
@@ -123,7 +123,7 @@ func (k *Kind[T]) indexers() (*cache.Indexers, map[string]storage.IndexerFunc) {
 		map[string]storage.IndexerFunc{first: func(o runtime.Object) string { return k.Fields(o.(T))[first] }}
 }
 
-// resource is a store with the names that discovery shows.
+// resource is a store with the names for discovery.
 type resource struct {
 	*genericregistry.Store
 	shortNames, categories []string
@@ -132,13 +132,13 @@ type resource struct {
 func (r *resource) ShortNames() []string { return r.shortNames }
 func (r *resource) Categories() []string { return r.categories }
 
-// Strategy is what an updating subresource needs.
+// Strategy is the strategy of a subresource that supports updates.
 type Strategy interface {
 	rest.RESTUpdateStrategy
 	rest.ResetFieldsStrategy
 }
 
-// Subresource serves get, update and patch of the same kind under another strategy.
+// Subresource serves get, update and patch of an object with a different strategy.
 type Subresource struct {
 	store          *genericregistry.Store
 	tableConvertor rest.TableConvertor
@@ -148,7 +148,7 @@ func (k *Kind[T]) subresource(store *genericregistry.Store, s Strategy) *Subreso
 	return NewSubresource(store, s)
 }
 
-// NewSubresource returns a subresource of a store that updates the object under another strategy.
+// NewSubresource returns a subresource that updates the objects of a store with a different strategy.
 func NewSubresource(store *genericregistry.Store, s Strategy) *Subresource {
 	under := *store
 	under.UpdateStrategy, under.ResetFieldsStrategy = s, s

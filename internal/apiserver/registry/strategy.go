@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// strategy is what the generic store asks about requests on the resource itself.
+// strategy is the generic store's strategy for requests to the resource itself.
 type strategy[T Object] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
@@ -67,14 +67,14 @@ func (s strategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.
 	s.setGeneration(object, old, bump)
 }
 
-// KeepType makes the object of an update name its kind as the stored one does. They differ by how they were read, and
-// the library would take that for a change: a repeated server-side apply would be stored for the sake of its time
-// alone.
+// KeepType sets the type meta of an updated object to the stored object's. They differ depending on how they were
+// decoded, and the library would treat that as a change: a repeated server-side apply would be stored only for its
+// time.
 func KeepType(object, old runtime.Object) {
 	object.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
 }
 
-// setGeneration raises the generation if asked to, if the spec has changed, or if the deletion has begun.
+// setGeneration increments the generation if requested, if the spec has changed, or if the deletion has begun.
 func (s strategy[T]) setGeneration(object, old T, bump bool) {
 	if s.kind.Spec == nil {
 		return
@@ -100,8 +100,8 @@ func (s strategy[T]) ValidateUpdate(ctx context.Context, o, old runtime.Object) 
 	return s.kind.ValidateUpdate(o.(T), old.(T))
 }
 
-// GetResetFields names what a request on the resource cannot change, so that server-side apply gives nobody the
-// ownership of it.
+// GetResetFields returns the fields that a request to the resource cannot change. Server-side apply does not record an
+// owner for them.
 func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if s.kind.CopyStatus == nil {
 		return nil
@@ -115,7 +115,7 @@ func (s strategy[T]) reset(field string) map[fieldpath.APIVersion]*fieldpath.Set
 	}
 }
 
-// statusStrategy is what the generic store asks about requests on the subresource status.
+// statusStrategy is the generic store's strategy for requests to the subresource status.
 type statusStrategy[T Object] struct{ strategy[T] }
 
 func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, o, oldObject runtime.Object) {

@@ -26,7 +26,7 @@ func WideColumn(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description, Priority: 1}
 }
 
-// Or returns what a pointer points to, or a text if it is nil or points to nothing.
+// Or returns the string that a pointer points to, or missing if the pointer is nil or the string empty.
 func Or(value *string, missing string) string {
 	if value == nil || *value == "" {
 		return missing
@@ -77,7 +77,7 @@ func (c tableConvertor[T]) ConvertToTable(_ context.Context, o, options runtime.
 	return table, meta.EachListItem(o, add)
 }
 
-// hasAge says whether the kind places the age itself.
+// hasAge reports whether the kind has placed the age column itself.
 func (c tableConvertor[T]) hasAge() bool {
 	for _, column := range c.kind.Columns {
 		if column.Name == ageColumn.Name {
@@ -87,7 +87,7 @@ func (c tableConvertor[T]) hasAge() bool {
 	return false
 }
 
-// AgeColumn is for kinds that show something behind the age.
+// AgeColumn is for kinds with columns after the age.
 func AgeColumn() metav1.TableColumnDefinition { return ageColumn }
 
 // Age returns the cell for AgeColumn.

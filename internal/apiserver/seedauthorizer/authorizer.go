@@ -18,25 +18,25 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// patience is how long a refusal is held back for the graph to catch up: a gardenlet may have heard of its new Shoot a
-// moment earlier. Watches deliver in milliseconds, also on busy machines in less than this.
+// patience is how long a denial is delayed for the graph to catch up: a gardenlet may have seen its new Shoot a moment
+// earlier. Watch events arrive within milliseconds, and within this time on busy machines.
 const patience = 300 * time.Millisecond
 
-// maxWaiting refusals of one Seed are held back at a time, so that a gardenlet gone wild does not use up what the
-// server does at once for all. Working gardenlets are hardly ever refused.
+// maxWaiting is the maximum number of delayed denials per Seed, so that a misbehaving gardenlet does not exhaust the
+// server's concurrent requests. Working gardenlets are rarely denied anything.
 const maxWaiting = 10
 
 // extensionUser matches the ServiceAccounts of extensions, which are in the namespaces of Seeds.
 var extensionUser = regexp.MustCompile(`^system:serviceaccount:` + corev1beta1.SeedNamespacePrefix + `([^:]+):` +
 	corev1beta1.ExtensionNamespacePrefix + `[^:]+$`)
 
-// Identify returns the Seed that a user is confined to, and whether it is an extension in the seed.
+// Identify returns the Seed that a user is confined to, and whether the user is an extension in that Seed.
 func Identify(u user.Info) (seed string, extension, confined bool) {
 	if u == nil {
 		return "", false, false
 	}
 	if slices.Contains(u.GetGroups(), corev1beta1.SeedsGroup) {
-		// A member of the group with another name is confined to nothing, the Seed without a name.
+		// A member of the group with another name is confined to the Seed with the empty name: to nothing.
 		seed, _ := cutPrefix(u.GetName(), corev1beta1.SeedUserPrefix)
 		return seed, false, true
 	}
@@ -53,7 +53,7 @@ func cutPrefix(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// Authorizer decides about requests of gardenlets and of extensions in seeds, and has no opinion on others.
+// Authorizer authorizes requests of gardenlets and of extensions in Seeds, and has no opinion on others.
 type Authorizer struct {
 	Graph *Graph
 	Clock clock.Clock
@@ -61,16 +61,16 @@ type Authorizer struct {
 	synced atomic.Bool
 
 	mu      sync.Mutex
-	waiting map[string]int // Refusals held back, by Seed.
+	waiting map[string]int // Delayed denials by Seed.
 }
 
-// New returns an authorizer that refuses to decide until Sync.
+// New returns an authorizer that returns errors until Sync is called.
 func New(clock clock.Clock) *Authorizer { return &Authorizer{Graph: NewGraph(), Clock: clock} }
 
-// Sync says that the graph is filled.
+// Sync records that the graph is filled.
 func (a *Authorizer) Sync() { a.synced.Store(true) }
 
-// Synced says whether the graph is filled.
+// Synced reports whether the graph is filled.
 func (a *Authorizer) Synced() bool { return a.synced.Load() }
 
 // Authorize implements authorizer.Authorizer.
@@ -103,11 +103,12 @@ func (a *Authorizer) Authorize(
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// decide allows at once, and refuses when the graph has had time to catch up, or at once what no graph would allow.
+// decide allows a request at once. It denies a request at once if no state of the graph would allow it or too many
+// denials of the Seed are delayed, and otherwise when the graph has had time to catch up.
 func (a *Authorizer) decide(ctx context.Context, request Request) (Decision, string) {
 	var late <-chan time.Time
 	for {
-		changed := a.Graph.Changed() // Before the decision, so that no change in between is missed.
+		changed := a.Graph.Changed() // Before the decision, so that no change is missed.
 		decision, reason := Decide(request, a.Graph)
 		if decision == Allow {
 			return decision, reason
@@ -155,7 +156,7 @@ func (a *Authorizer) waited(seed string) {
 	}
 }
 
-// MayRead says whether the gardenlet of a Seed may read an object.
+// MayRead reports whether the gardenlet of a Seed may read an object.
 func (a *Authorizer) MayRead(ctx context.Context, seed string, ref Ref) bool {
 	for i := range table {
 		if table[i].kind != ref.Kind {
@@ -175,7 +176,7 @@ func requestOf(a authorizer.Attributes) Request {
 		Verb: a.GetVerb(), Group: a.GetAPIGroup(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
 		Namespace: a.GetNamespace(), Name: a.GetName(), Fields: map[string]string{}, Labels: map[string]string{},
 	}
-	// A selector that cannot be read demands nothing, which allows less.
+	// A selector that cannot be parsed adds no requirement, which allows less.
 	if requirements, err := a.GetFieldSelector(); err == nil {
 		for _, requirement := range requirements {
 			if requirement.Operator == selection.Equals || requirement.Operator == selection.DoubleEquals ||

@@ -8,36 +8,35 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Request is what a gardenlet or an extension asks for.
+// Request is a request of a gardenlet or an extension.
 type Request struct {
 	// Seed of the caller.
 	Seed string
-	// Extension: the caller is an extension in the seed, not the gardenlet.
+	// Extension is true if the caller is an extension in the Seed, false for the gardenlet.
 	Extension bool
 
 	Verb, Group, Resource, Subresource, Namespace, Name string
-	// Fields and Labels are what the selectors of a list or watch demand to be equal to a value.
+	// Fields and Labels are the equality requirements of the selectors of a list or watch.
 	Fields, Labels map[string]string
 }
 
-// Decision about a request.
+// Decision on a request.
 type Decision string
 
-// Decisions. NoOpinion leaves it to other authorizers.
+// Decisions. NoOpinion leaves the request to other authorizers.
 const (
 	Allow     Decision = "allow"
 	Deny      Decision = "deny"
 	NoOpinion Decision = "no opinion"
 )
 
-// Decide says whether a request stays within the caller's Seed. The reason of a refusal is for whoever has to find out
-// why.
+// Decide decides whether a request is confined to the caller's Seed. The reason of a denial explains it to operators.
 func Decide(r Request, g *Graph) (Decision, string) {
 	rule := ruleFor(r.Group, r.Resource)
 	if rule == nil {
 		return NoOpinion, ""
 	}
-	if r.Seed == "" { // Else what belongs to no Seed would be the caller's own.
+	if r.Seed == "" { // Objects that belong to no Seed would belong to it.
 		return Deny, "the caller is not the gardenlet of any Seed"
 	}
 	for _, grant := range rule.grants {
@@ -46,25 +45,25 @@ func Decide(r Request, g *Graph) (Decision, string) {
 		}
 	}
 	if r.Extension {
-		return NoOpinion, "" // Operators may give extensions more by roles.
+		return NoOpinion, "" // Roles may grant extensions more.
 	}
 	return Deny, fmt.Sprintf("the gardenlet of Seed %q may not %s this: %s", r.Seed, r.Verb, rule.describe(r))
 }
 
-// rule is about one resource.
+// rule is the rule for one resource.
 type rule struct {
 	group, resource string
 	kind            Kind
 	grants          []grant
 }
 
-// grant allows verbs where a relation holds.
+// grant allows verbs if a relation holds.
 type grant struct {
 	verbs []string
 	where relation
-	// subresources: which of them; none means the resource itself.
+	// subresources lists the subresources; nil means the resource itself.
 	subresources []string
-	// extensions: also those in the seed, not only the gardenlet.
+	// extensions is true if extensions in the Seed have the grant, too.
 	extensions bool
 }
 
@@ -84,16 +83,16 @@ func (g grant) covers(r Request) bool {
 		g.subresources != nil && !slices.Contains(g.subresources, "") {
 		return false
 	}
-	// A list of one object, by its name, shows what reading it does. A watch would go on showing it after it has left.
+	// A list of one object by its name exposes as much as get. A watch would continue after the object has left the Seed.
 	return slices.Contains(g.verbs, r.Verb) || r.Verb == "list" && r.Name != "" && slices.Contains(g.verbs, "get")
 }
 
-// covers says whether the verb is allowed anywhere.
+// covers reports whether any grant has the verb.
 func (r *rule) covers(request Request) bool {
 	return slices.ContainsFunc(r.grants, func(g grant) bool { return g.covers(request) })
 }
 
-// describe says where the verb is allowed.
+// describe returns the relations for which the verb is allowed.
 func (r *rule) describe(request Request) string {
 	var where []string
 	for _, grant := range r.grants {
@@ -108,5 +107,5 @@ func (r *rule) describe(request Request) string {
 	return fmt.Sprintf("it is allowed only where the object is %s", strings.Join(slices.Compact(where), " or "))
 }
 
-// ownNamespace is the Seed's namespace in the garden.
+// ownNamespace returns the Seed's namespace in the garden.
 func (r Request) ownNamespace() string { return corev1beta1.SeedNamespacePrefix + r.Seed }

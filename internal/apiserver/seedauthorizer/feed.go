@@ -19,10 +19,10 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 )
 
-// Feed keeps a graph up to date. Nothing of the objects is kept but their relations.
+// Feed keeps a graph up to date. It keeps only the relations of objects.
 type Feed struct {
 	Graph *Graph
-	// Own follows the kinds of this API server, Garden has those of Kubernetes.
+	// Own lists and watches the kinds of this API server, Garden is the cluster for Kubernetes' own kinds.
 	Own    func(runtime.Object) cache.ListerWatcher
 	Garden client.WithWatch
 }
@@ -96,7 +96,7 @@ func signingRequests(garden client.WithWatch) cache.ListerWatcher {
 	}
 }
 
-// sink puts what a reflector sees into the graph. It implements cache.ReflectorStore.
+// sink stores the objects of a reflector in the graph. It implements cache.ReflectorStore.
 type sink struct {
 	kind   Kind
 	graph  *Graph

@@ -8,7 +8,7 @@ import (
 // Kind of an object in the graph.
 type Kind string
 
-// Kinds in the graph. Of those without relations of their own only the names are known.
+// Kinds in the graph. Of kinds without relations only the names are stored.
 const (
 	BackupBucket              Kind = "BackupBucket"
 	BackupEntry               Kind = "BackupEntry"
@@ -30,8 +30,9 @@ const (
 	WorkloadIdentity          Kind = "WorkloadIdentity"
 )
 
-// passing kinds hand on what they need to whoever may see them. Of other kinds, what they need is needed on their own
-// Seeds; that is counted per Seed, so that a question about a Secret of ten thousand Shoots looks at none of them.
+// passing lists the kinds whose needs are visible to everybody who may see the object. The needs of other kinds are
+// visible to the object's own Seeds; they are counted per Seed, so that a lookup of a Secret of ten thousand Shoots
+// visits none of them.
 var passing = []Kind{BackupBucket, CredentialsBinding, ManagedSeed, SecretBinding}
 
 // Ref names an object.
@@ -40,20 +41,20 @@ type Ref struct {
 	Namespace, Name string
 }
 
-// Node is what an object says about its relations.
+// Node holds the relations of an object.
 type Node struct {
-	// Seeds it belongs to: one, or two while a control plane moves.
+	// Seeds that the object belongs to: one, or two during a control plane migration.
 	Seeds []string
-	// UID of Shoots and Seeds, which are found by it.
+	// UID of Shoots and Seeds, for ByUID.
 	UID string
-	// Needs are what must be read for the object.
+	// Needs are the objects that must be readable together with the object.
 	Needs []Ref
-	// With is an object that makes this one visible: on the Seeds of the former, the latter is read, too.
+	// With are objects that make this one visible: Seeds that may read them may read it, too.
 	With []Ref
 }
 
-// Graph of relations. It is safe for concurrent use. Its paths are short: bindings, buckets and managed seeds lie
-// between a Secret and what belongs to a Seed, and nothing lies behind a Seed or a Shoot. So there are no cycles.
+// Graph of relations. It is safe for concurrent use. Its paths are short: only bindings, buckets and ManagedSeeds are
+// between an object and the Seeds that need it, and no path leads through a Seed or a Shoot. So there are no cycles.
 type Graph struct {
 	mu       sync.RWMutex
 	vertices map[Ref]*vertex
@@ -63,17 +64,17 @@ type Graph struct {
 
 type vertex struct {
 	ref Ref
-	// present: the object itself is known, not only that something needs it.
+	// present is true if the object itself is known, false if it is known only because others need it.
 	present bool
 	node    Node
 
 	needs, with []*vertex
-	shares      []share   // From objects that need this one and do not pass it on.
+	shares      []share   // Of objects that need this one and are not passing.
 	by          []*vertex // Passing objects that need this one.
-	users       int       // Vertices that lead here. Without any, and not present, it goes.
+	users       int       // Number of referring vertices; at 0 the vertex is removed unless present.
 }
 
-// share is how many objects of a Seed need a vertex.
+// share is the number of a Seed's objects that need a vertex.
 type share struct {
 	seed string
 	n    int
@@ -84,7 +85,7 @@ func NewGraph() *Graph {
 	return &Graph{vertices: map[Ref]*vertex{}, byUID: map[string]*vertex{}, changed: make(chan struct{})}
 }
 
-// Set makes the relations of an object known, or different.
+// Set adds or replaces the relations of an object.
 func (g *Graph) Set(ref Ref, node Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +94,7 @@ func (g *Graph) Set(ref Ref, node Node) {
 	}
 }
 
-// Remove forgets an object. What others need of it stays known.
+// Remove removes an object. The relations of objects that need it remain.
 func (g *Graph) Remove(ref Ref) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +103,7 @@ func (g *Graph) Remove(ref Ref) {
 	}
 }
 
-// Replace makes the given objects the only ones of a kind.
+// Replace sets all objects of a kind and removes the others.
 func (g *Graph) Replace(kind Kind, nodes map[Ref]Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -174,7 +175,7 @@ func (g *Graph) remove(ref Ref) bool {
 	return true
 }
 
-// unlink takes back what a vertex has said about others.
+// unlink removes the relations of a vertex to others.
 func (g *Graph) unlink(v *vertex) {
 	if v.node.UID != "" {
 		delete(g.byUID, v.node.UID)
@@ -232,7 +233,7 @@ func (n Node) equal(other Node) bool {
 		slices.Equal(n.With, other.With)
 }
 
-// Belongs says whether an object itself is one of a Seed.
+// Belongs reports whether an object itself belongs to a Seed.
 func (g *Graph) Belongs(ref Ref, seed string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -240,7 +241,7 @@ func (g *Graph) Belongs(ref Ref, seed string) bool {
 	return ok && slices.Contains(v.node.Seeds, seed)
 }
 
-// Needed says whether an object belongs to a Seed or is needed by what belongs to it.
+// Needed reports whether an object belongs to a Seed or is needed by an object of the Seed.
 func (g *Graph) Needed(ref Ref, seed string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -256,7 +257,7 @@ func (v *vertex) neededOn(seed string) bool {
 	return slices.ContainsFunc(v.with, onSeed) || slices.ContainsFunc(v.by, onSeed)
 }
 
-// ByUID finds a Shoot or a Seed.
+// ByUID returns the Shoot or Seed with a UID.
 func (g *Graph) ByUID(uid string) (Ref, bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -267,7 +268,7 @@ func (g *Graph) ByUID(uid string) (Ref, bool) {
 	return v.ref, true
 }
 
-// Len is how many objects are known by name.
+// Len returns the number of vertices.
 func (g *Graph) Len() int {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -17,7 +17,7 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 )
 
-// Of returns an object's place in the graph. Objects of other kinds have none.
+// Of returns an object's reference and relations; false for kinds that are not in the graph.
 func Of(object runtime.Object) (Ref, Node, bool) {
 	switch o := object.(type) {
 	case *corev1beta1.Shoot:
@@ -101,7 +101,7 @@ func ofShoot(s *corev1beta1.Shoot) Node {
 			}
 		}
 	}
-	if len(node.Seeds) > 1 { // On the move: each side looks at the other's Seed.
+	if len(node.Seeds) > 1 { // During a migration each side reads the other's Seed.
 		for _, seed := range node.Seeds {
 			need(Seed, "", seed)
 		}
@@ -131,7 +131,8 @@ func ofSeedSpec(spec *corev1beta1.SeedSpec) []Ref {
 	return needs
 }
 
-// ofManagedSeed: the gardenlet that runs the Shoot installs the one that runs in it, with the Seed it is to register.
+// ofManagedSeed returns the relations of a ManagedSeed: the gardenlet that runs the Shoot installs a gardenlet in it,
+// together with the Seed that this one registers.
 func ofManagedSeed(m *seedmanagementv1alpha1.ManagedSeed) Node {
 	node := Node{Needs: []Ref{{Seed, "", m.Name}}}
 	if m.Spec.Shoot != nil {
@@ -145,19 +146,19 @@ func ofManagedSeed(m *seedmanagementv1alpha1.ManagedSeed) Node {
 			Spec corev1beta1.SeedSpec `json:"spec"`
 		} `json:"seedConfig"`
 	}
-	// Validation has seen to it that the configuration can be read; one that cannot be needs nothing.
+	// Validation ensures that the configuration can be decoded; one that cannot has no needs.
 	if err := json.Unmarshal(m.Spec.Gardenlet.Config.Raw, &config); err == nil {
 		node.Needs = append(node.Needs, ofSeedSpec(&config.SeedConfig.Spec)...)
 	}
 	return node
 }
 
-// referable kinds and their API groups.
+// referable lists the kinds that references may name, with their API groups.
 var referable = map[Kind]string{
 	Secret: "", ConfigMap: "", InternalSecret: corev1beta1.GroupName, WorkloadIdentity: securityv1alpha1.GroupName,
 }
 
-// objectRef reads a reference; older ones name no version, or not even the kind.
+// objectRef converts a reference. Older references have no version, or not even a kind.
 func objectRef(ref *corev1.ObjectReference, namespace string) []Ref {
 	if ref == nil || ref.Name == "" {
 		return nil
@@ -193,7 +194,7 @@ func secretRef(ref *corev1.SecretReference, namespace string) []Ref {
 	}, namespace)
 }
 
-// names returns the different ones that are set.
+// names returns the distinct non-nil values.
 func names(pointers ...*string) []string {
 	var out []string
 	for _, p := range pointers {

@@ -18,14 +18,14 @@ var (
 	change     = []string{"patch"}
 	create     = []string{"create"}
 	remove     = []string{"delete"}
-	tell       = []string{"create", "patch"} // An event that repeats is patched.
+	tell       = []string{"create", "patch"} // A repeated event is patched.
 	publish    = []string{"get", "create", "patch"}
 	readWrite  = []string{"get", "create", "patch", "delete"}
 	everything = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	withStatus = []string{"", "status"}
 )
 
-// relation is between a Seed and the object of a request.
+// relation is a condition on the object of a request and the caller's Seed.
 type relation struct {
 	// text completes "allowed only where the object is ...".
 	text  string
@@ -34,7 +34,7 @@ type relation struct {
 
 var (
 	anything = relation{"any", func(Request, Kind, *Graph) bool { return true }}
-	// judged: admission sees the object and decides, since a request to create often does not tell its name.
+	// judged leaves the decision to admission, which has the object: a create request often has no name.
 	judged = relation{"one that admission finds to belong to the seed",
 		func(r Request, _ Kind, _ *Graph) bool { return true }}
 	own = relation{"on the seed", func(r Request, kind Kind, g *Graph) bool {
@@ -44,7 +44,7 @@ var (
 		return g.Needed(r.ref(kind), r.Seed)
 	}}
 	itself = relation{"the seed itself, by name", func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.Seed }}
-	// marked objects carry the label of the Seeds that they belong to, which only the API server sets.
+	// marked objects have the label of the Seeds that they belong to, which only the API server sets.
 	marked = relation{"selected by the label of the seed", func(r Request, _ Kind, _ *Graph) bool {
 		return r.Labels[corev1beta1.LabelPrefixSeedName+r.Seed] == "true"
 	}}
@@ -63,25 +63,25 @@ var (
 	namedAsShoot = relation{"named as a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
 		return r.Name != "" && g.Belongs(Ref{Shoot, r.Namespace, r.Name}, r.Seed)
 	}}
-	// uidOfSeed: so are buckets named that do not exist yet.
+	// uidOfSeed also matches buckets that do not exist yet.
 	uidOfSeed = relation{"named by the UID of the seed", func(r Request, _ Kind, g *Graph) bool {
 		ref, ok := g.ByUID(r.Name)
 		return ok && ref == Ref{Seed, "", r.Seed}
 	}}
-	// uidOfShoot: so are entries named that do not exist yet.
+	// uidOfShoot also matches BackupEntries that do not exist yet.
 	uidOfShoot = relation{"named by the UID of a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
 		_, uid := cutLast(r.Name, "--")
 		ref, ok := g.ByUID(uid)
 		return ok && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
 	}}
-	// controlPlaneLease: it exists as soon as a gardenlet has begun with the Shoot.
+	// controlPlaneLease matches a Lease that exists as soon as a gardenlet has started operations on the Shoot.
 	controlPlaneLease = relation{"control-plane-<UID> of a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
 		uid, ok := strings.CutPrefix(r.Name, ownership.NamePrefix)
 		ref, known := g.ByUID(uid)
 		return ok && known && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
 	}}
-	// leftLease: a seed that is gone finds it in its namespace when it comes back, also when the Shoot is not there any
-	// more.
+	// leftLease is found by a Seed that was declared dead, in its namespace, when it comes back, even if the Shoot no
+	// longer exists.
 	leftLease = relation{"control-plane-<UID> of a Shoot on the seed, in the namespace of another seed",
 		func(r Request, _ Kind, g *Graph) bool {
 			uid, ok := strings.CutPrefix(r.Name, ownership.NamePrefix)
@@ -89,7 +89,7 @@ var (
 			return ok && known && ref.Kind == Shoot && strings.HasPrefix(r.Namespace, corev1beta1.SeedNamespacePrefix) &&
 				g.Belongs(ref, r.Seed)
 		}}
-	// anyControlPlaneLease: a seed that another one has taken a control plane over from learns of it there.
+	// anyControlPlaneLease tells a Seed that another Seed has taken over one of its control planes.
 	anyControlPlaneLease = relation{"control-plane-<UID>", func(r Request, _ Kind, _ *Graph) bool {
 		return strings.HasPrefix(r.Name, ownership.NamePrefix)
 	}}
@@ -101,7 +101,7 @@ var (
 	}}
 )
 
-// fromBucket: the extension of a bucket makes a Secret for access to it, which the gardenlet publishes.
+// fromBucket matches the Secret that the extension generates for access to a bucket and the gardenlet publishes.
 func fromBucket(bucket relation) relation {
 	return relation{"the generated Secret of a bucket " + bucket.text, func(r Request, _ Kind, g *Graph) bool {
 		name, ok := strings.CutPrefix(r.Name, generatedBucketPrefix)
@@ -113,7 +113,7 @@ func fromBucket(bucket relation) relation {
 
 const generatedBucketPrefix = "generated-bucket-"
 
-// selectedBy a field that names the Seed.
+// selectedBy matches lists and watches that select the Seed by one of the fields.
 func selectedBy(fields ...string) relation {
 	return relation{"selected by " + strings.Join(fields, " or ") + " of the seed",
 		func(r Request, _ Kind, _ *Graph) bool {
@@ -121,7 +121,7 @@ func selectedBy(fields ...string) relation {
 		}}
 }
 
-// published are objects named <shoot>.<suffix>, which the gardenlet makes for users. Without suffixes any will do.
+// published matches objects named <shoot>.<suffix>, which the gardenlet creates for users. Without suffixes, all match.
 func published(suffixes ...string) relation {
 	text := "<shoot>." + strings.Join(suffixes, ", <shoot>.") + " of a Shoot on the seed"
 	if suffixes == nil {
@@ -134,7 +134,7 @@ func published(suffixes ...string) relation {
 	}}
 }
 
-// called objects are known by name and concern everybody.
+// called matches objects by namespace and name that every Seed may read.
 func called(keys ...string) relation {
 	return relation{strings.Join(keys, " or "), func(r Request, _ Kind, _ *Graph) bool {
 		return slices.Contains(keys, strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"))
@@ -147,8 +147,8 @@ func inNamespaces(namespaces ...string) relation {
 	}}
 }
 
-// table says what gardenlets, and extensions in the seed, may do. A resource that is not here is left to other
-// authorizers; of one that is here, whatever no line allows is refused.
+// table lists the permissions of gardenlets and of extensions in Seeds. Resources that are not listed are left to other
+// authorizers; requests for listed resources that no grant allows are denied.
 var table = []rule{
 	{corev1beta1.GroupName, "shoots", Shoot, []grant{
 		{verbs: read, where: own, subresources: withStatus, extensions: true},
@@ -231,7 +231,7 @@ var table = []rule{
 		{verbs: collection, where: selectedBy("spec.seedName")},
 	}},
 
-	// Kinds of Kubernetes. No admission of ours sees them, so that an object is created by a request that names it
+	// Kubernetes' own kinds. Our admission does not see them, so objects must be created by requests that name them
 	// (apply).
 	{"", "secrets", Secret, []grant{
 		{verbs: read, where: needed},
@@ -258,7 +258,7 @@ var table = []rule{
 	{"", "events", "Event", []grant{
 		{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
 	}},
-	{"events.k8s.io", "events", "Event", []grant{ // Those of cluster-scoped objects are in namespace default.
+	{"events.k8s.io", "events", "Event", []grant{ // Events of cluster-scoped objects are in namespace default.
 		{verbs: tell, where: besideOwn},
 		{verbs: tell, where: inNamespaces("default", corev1beta1.GardenNamespace)},
 		{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
@@ -271,12 +271,12 @@ var table = []rule{
 		{verbs: everything, where: inOwnNamespace, extensions: true},
 	}},
 	{"certificates.k8s.io", "certificatesigningrequests", CertificateSigningRequest, []grant{
-		{verbs: create, where: anything}, // Worth nothing until it is approved.
+		{verbs: create, where: anything}, // Has no effect until it is approved.
 		{verbs: read, where: own},
 	}},
 }
 
-// ref names the object of a request. Namespaces are requested in themselves.
+// ref returns the object of a request. A namespace is requested in itself.
 func (r Request) ref(kind Kind) Ref {
 	if kind == Namespace {
 		return Ref{kind, "", r.Name}
@@ -284,7 +284,7 @@ func (r Request) ref(kind Kind) Ref {
 	return Ref{kind, r.Namespace, r.Name}
 }
 
-// projectIs says whether a namespace is a project's.
+// projectIs reports whether a namespace belongs to a project.
 func (g *Graph) projectIs(name, namespace string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -292,7 +292,7 @@ func (g *Graph) projectIs(name, namespace string) bool {
 	return ok && slices.Contains(project.node.With, Ref{Namespace, "", namespace})
 }
 
-// cutLast cuts around the last separator.
+// cutLast cuts s around the last separator.
 func cutLast(s, separator string) (before, after string) {
 	i := strings.LastIndex(s, separator)
 	if i < 0 {

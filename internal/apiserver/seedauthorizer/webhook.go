@@ -19,10 +19,10 @@ import (
 // Path of the webhook.
 const Path = "/authorize/seeds"
 
-// maxReviewBytes is far above a review with the longest names and selectors.
+// maxReviewBytes is far above the size of a review with the longest names and selectors.
 const maxReviewBytes = 1 << 20
 
-// Webhook answers SubjectAccessReviews of authorization.k8s.io/v1. Who may ask is for the server to decide.
+// Webhook serves SubjectAccessReviews of authorization.k8s.io/v1. The server authorizes its callers.
 func (a *Authorizer) Webhook() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -42,7 +42,7 @@ func (a *Authorizer) Webhook() http.Handler {
 			http.Error(w, fmt.Sprintf("read SubjectAccessReview: %v", err), http.StatusBadRequest)
 			return
 		}
-		if !a.Synced() { // The asker's policy for failures applies.
+		if !a.Synced() { // The caller's failure policy applies.
 			http.Error(w, "the objects of each Seed are not known yet", http.StatusServiceUnavailable)
 			return
 		}
@@ -87,8 +87,8 @@ func attributesOf(spec *authorizationv1.SubjectAccessReviewSpec) authorizer.Attr
 	return record
 }
 
-// fieldRequirements takes what a kube-apiserver sends, or the raw text of other askers. What it does not understand
-// demands nothing.
+// fieldRequirements accepts the requirements of a kube-apiserver, or the raw selector of other callers. Requirements
+// that it does not understand are dropped.
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if s.RawSelector != "" {
 		selector, err := fields.ParseSelector(s.RawSelector)

@@ -1,9 +1,8 @@
 // Package shootbackups lists the backups of Shoots for their owners, with the credentials that the garden has for the
-// buckets. It needs neither the seed nor its gardenlet. Names of objects say all there is to know, so no content is
-// read.
+// buckets. It needs neither the Seed nor its gardenlet. The names of the objects in a bucket contain everything it
+// needs, so it reads no content.
 //
-// Neither answers nor errors have anything of the credentials. What users get of an error is its reason; the server's
-// log has the rest.
+// Neither responses nor errors contain credentials. Users get only the reason of an error; the server logs the rest.
 package shootbackups
 
 import (
@@ -31,19 +30,19 @@ import (
 const (
 	// timeout bounds a request; a listing of a day's deltas takes well below a second.
 	timeout = 20 * time.Second
-	// maxBackups bounds an answer to about 1 MiB. A Shoot that changes all the time has 1440 deltas a day.
+	// maxBackups bounds a response to about 1 MiB. A Shoot that changes all the time has 1440 deltas a day.
 	maxBackups = 5000
-	// maxListings bounds what is listed at the same time for all users.
+	// maxListings bounds the concurrent listings of all users.
 	maxListings = 8
 	// etcdName follows the name of the BackupEntry in the names of all objects.
 	etcdName = "etcd-main"
-	// keyBucketName and keyPath are keys of the credentials; a path would lead to files of this very machine.
+	// keyBucketName and keyPath are keys of the credentials; a path would expose files of the API server's machine.
 	keyBucketName, keyPath = "bucketName", "path"
 )
 
 // Lister lists the backups of Shoots. It is safe for concurrent use.
 type Lister struct {
-	// Own reads kinds of Hortus, Secrets those of Kubernetes in the garden.
+	// Own reads kinds of Hortus; Secrets reads Secrets of the garden.
 	Own     client.Reader
 	Secrets func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	Clock   clock.WithTickerAndDelayedExecution
@@ -56,7 +55,7 @@ func New(own client.Reader, secrets func(ctx context.Context, namespace, name st
 	return &Lister{Own: own, Secrets: secrets, Clock: clock.RealClock{}, slots: make(chan struct{}, maxListings)}
 }
 
-// List lists the backups of a Shoot. Errors are those of an API server.
+// List lists the backups of a Shoot. Its errors are API statuses.
 func (l *Lister) List(ctx context.Context, shoot *corev1beta1.Shoot) (*backupv1alpha1.ShootBackups, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -91,7 +90,7 @@ func (l *Lister) List(ctx context.Context, shoot *corev1beta1.Shoot) (*backupv1a
 	return answer, nil
 }
 
-// reasonOf is what users get of an error.
+// reasonOf returns the reason of an error that users get.
 func reasonOf(err error) store.Reason {
 	var failed *store.Error
 	if errors.As(err, &failed) {
@@ -100,7 +99,7 @@ func reasonOf(err error) store.Reason {
 	return store.Failed
 }
 
-// place finds the Shoot's place in a bucket.
+// place returns the Shoot's BackupEntry and BackupBucket.
 func (l *Lister) place(
 	ctx context.Context, shoot *corev1beta1.Shoot,
 ) (*corev1beta1.BackupEntry, *corev1beta1.BackupBucket, error) {
@@ -120,7 +119,7 @@ func (l *Lister) place(
 	return entry, bucket, nil
 }
 
-// credentials are those that the extension has made for the bucket, or else those that it was made with.
+// credentials returns the credentials that the extension generated for the bucket, or else those in the bucket's spec.
 func (l *Lister) credentials(ctx context.Context, bucket *corev1beta1.BackupBucket) (map[string][]byte, error) {
 	var namespace, name string
 	switch generated, given := bucket.Status.GeneratedSecretRef, bucket.Spec.CredentialsRef; {
@@ -150,7 +149,7 @@ func (l *Lister) credentials(ctx context.Context, bucket *corev1beta1.BackupBuck
 	return data, nil
 }
 
-// list reads the names of the objects below a prefix. The store takes credentials as files, which exist for the time of
+// list reads the names of the objects below a prefix. The store reads credentials from files, which exist only during
 // the call.
 func list(
 	ctx context.Context, data map[string][]byte, prefix string, c clock.WithTickerAndDelayedExecution,
@@ -172,8 +171,8 @@ func list(
 	return s.List(ctx)
 }
 
-// convert sorts the objects into chains, the newest first, and leaves out those that end before the first point that
-// can be restored, and the oldest beyond maxBackups.
+// convert sorts the objects into chains, the newest first. It omits chains that end before the first restorable point,
+// and the oldest backups beyond maxBackups.
 func convert(found store.Listing, from restorable.Point) *backupv1alpha1.ShootBackups {
 	owned, _ := chain.Owned(found.Objects, found.Claims)
 	answer := &backupv1alpha1.ShootBackups{Chains: []backupv1alpha1.BackupChain{}}
@@ -188,7 +187,7 @@ func convert(found store.Listing, from restorable.Point) *backupv1alpha1.ShootBa
 		out := backupv1alpha1.BackupChain{Full: convertObject(c.Full)}
 		for _, d := range c.Deltas {
 			out.Deltas = append(out.Deltas, convertObject(d))
-			if listed[d.Name()] { // The rest is listed with a newer full snapshot.
+			if listed[d.Name()] { // A newer full snapshot lists the rest.
 				break
 			}
 			listed[d.Name()] = true

@@ -1,5 +1,5 @@
-// Package stored lets the server follow what it stores itself, out of its own watch caches. Through HTTP and JSON, as
-// others do it, following all Shoots took a quarter of the CPU time of every write.
+// Package stored lists and watches the objects that this API server stores, directly from its watch caches. Through
+// HTTP and JSON, as other clients do it, watching all Shoots took a quarter of the CPU time of every write.
 package stored
 
 import (
@@ -16,20 +16,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Store is a kind that can be followed.
+// Store is a storage that supports list and watch.
 type Store interface {
 	rest.Storage
 	rest.Lister
 	rest.Watcher
 }
 
-// Kinds are the stores of all kinds, by the type of their objects. They are made after those who follow them.
+// Kinds holds the stores of all kinds by the type of their objects. Their users are created before the stores.
 type Kinds struct {
 	mu     sync.Mutex
 	stores map[reflect.Type]Store
 }
 
-// Add makes a kind known. Storage that can't be followed is left out.
+// Add adds the store of a kind. Storage without list and watch is ignored.
 func (k *Kinds) Add(storage rest.Storage) {
 	store, ok := storage.(Store)
 	if !ok {
@@ -52,8 +52,8 @@ func (k *Kinds) store(kind reflect.Type) (Store, error) {
 	return nil, fmt.Errorf("%s is not stored here", kind)
 }
 
-// ListerWatcher follows the objects of a type in all namespaces. They are shared with the cache: who gets one does not
-// change what it points to.
+// ListerWatcher lists and watches the objects of a type in all namespaces. The objects are shared with the cache and
+// must not be changed.
 func (k *Kinds) ListerWatcher(object runtime.Object) cache.ListerWatcher {
 	kind := reflect.TypeOf(object)
 	return &cache.ListWatch{
@@ -90,7 +90,7 @@ func (k *Kinds) prepare(kind reflect.Type, options metav1.ListOptions) (Store, *
 	return store, internal, nil
 }
 
-// follower is a filtered watch. The filter hands on one event at a time, and would wait for ever for a reader that has
+// follower is a filtered watch. The filter passes on one event at a time, and would block for ever if its reader
 // stopped.
 type follower struct{ watch.Interface }
 
@@ -103,7 +103,7 @@ func (f follower) Stop() {
 	}()
 }
 
-// unwrap takes an object out of the wrapping in which several watchers share its encoding.
+// unwrap takes an object out of the wrapper in which watchers share its encoding.
 func unwrap(event watch.Event) (watch.Event, bool) {
 	if wrapped, ok := event.Object.(runtime.CacheableObject); ok {
 		event.Object = wrapped.GetObject()

@@ -1,5 +1,5 @@
-// Package backup are the commands for backups of Shoots: list them, take one now, restore one. They need the garden
-// only, with the rights of a member of the Shoot's project.
+// Package backup has the commands for backups of Shoots: list, take one now, restore. They need only the garden, with
+// the permissions of a member of the Shoot's project.
 package backup
 
 import (
@@ -26,7 +26,7 @@ import (
 	"hortus.dev/hortus/internal/garden"
 )
 
-// command is what all of them have in common.
+// command holds the flags and dependencies that all subcommands share.
 type command struct {
 	clock     clock.PassiveClock
 	access    garden.Access
@@ -109,7 +109,7 @@ func (c *command) shoot(ctx context.Context, garden client.Client, name string) 
 	return s, nil
 }
 
-// backups asks the garden for the backups of a Shoot.
+// backups reads the backups of a Shoot from the garden.
 func backups(ctx context.Context, garden client.Client, s *corev1beta1.Shoot) (*backupv1alpha1.ShootBackups, error) {
 	found := &backupv1alpha1.ShootBackups{}
 	if err := garden.SubResource("backups").Get(ctx, s, found); err != nil {
@@ -152,7 +152,7 @@ func await(
 	}
 }
 
-// follow reads one watch until it ends. It begins with the present state.
+// follow reads one watch until it ends or the condition holds. The watch begins with the current state.
 func follow(ctx context.Context, w watch.Interface, holds func(*corev1beta1.Shoot) bool) (done bool, err error) {
 	defer w.Stop()
 	for {
@@ -179,7 +179,7 @@ func follow(ctx context.Context, w watch.Interface, holds func(*corev1beta1.Shoo
 	}
 }
 
-// lastEvent is the note of the newest event of a Shoot with a reason, "" if there is none.
+// lastEvent returns the note of a Shoot's newest event with the given reason, "" if there is none.
 func lastEvent(ctx context.Context, garden client.Client, s *corev1beta1.Shoot, reason string) string {
 	list := &eventsv1.EventList{}
 	if err := garden.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {

@@ -58,7 +58,7 @@ func writeChains(out io.Writer, found *backupv1alpha1.ShootBackups) {
 	}
 }
 
-// newest is the last backup of a chain.
+// newest returns the last backup of a chain.
 func newest(c backupv1alpha1.BackupChain) backupv1alpha1.Backup {
 	if n := len(c.Deltas); n > 0 {
 		return c.Deltas[n-1]
@@ -66,10 +66,10 @@ func newest(c backupv1alpha1.BackupChain) backupv1alpha1.Backup {
 	return c.Full
 }
 
-// stamp is a time as --to takes it.
+// stamp formats a time as --to accepts it.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// when is the time of the newest occurrence of an event.
+// when returns the time of an event's last occurrence.
 func when(e *eventsv1.Event) time.Time {
 	switch {
 	case e.Series != nil:

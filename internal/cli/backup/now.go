@@ -45,7 +45,7 @@ before a risky change is kept longer and is quicker to restore.`,
 	return cmd
 }
 
-// now requests a snapshot and waits until the gardenlet has taken the request away.
+// now requests a snapshot and waits until the gardenlet has removed the request.
 func (c *command) now(ctx context.Context, garden client.WithWatch, name string) (*backupv1alpha1.Backup, error) {
 	s, err := c.shoot(ctx, garden, name)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *command) now(ctx context.Context, garden client.WithWatch, name string)
 	return nil, fmt.Errorf("no snapshot was taken; see the events of Shoot %s/%s", s.Namespace, s.Name)
 }
 
-// newFull is the newest full snapshot that was not there before, nil if there is none.
+// newFull returns the newest full snapshot that is not in before, nil if there is none.
 func newFull(before, after *backupv1alpha1.ShootBackups) *backupv1alpha1.Backup {
 	known := map[backupv1alpha1.Backup]bool{}
 	for _, c := range before.Chains {
@@ -99,7 +99,7 @@ func newFull(before, after *backupv1alpha1.ShootBackups) *backupv1alpha1.Backup 
 	return taken
 }
 
-// key is what does not depend on how the time was decoded.
+// key returns a backup in a form that can be compared, independent of the time zone.
 func key(b backupv1alpha1.Backup) backupv1alpha1.Backup {
 	b.Time.Time = b.Time.UTC()
 	return b

@@ -75,7 +75,7 @@ the object store for a while.`,
 	return cmd
 }
 
-// point is what to restore; one of the two is zero.
+// point is the point to restore; one of its fields is zero.
 type point struct {
 	revision int64
 	time     time.Time
@@ -98,7 +98,7 @@ func pointOf(to string, revision int64) (point, error) {
 	return point{time: at}, nil
 }
 
-// annotation is the request for the gardenlet.
+// annotation returns the value of the annotation that requests the restore.
 func (p point) annotation() string {
 	if p.revision > 0 {
 		return fmt.Sprintf("revision=%d", p.revision)
@@ -106,14 +106,14 @@ func (p point) annotation() string {
 	return "time=" + stamp(p.time)
 }
 
-// loss is what a restore undoes.
+// loss describes what a restore undoes.
 type loss struct {
-	// restored is the newest backup that is needed, newest the newest there is.
+	// restored is the last backup to restore, newest the newest of all.
 	restored, newest backupv1alpha1.Backup
-	revision         int64 // That etcd goes back to.
+	revision         int64 // Of etcd after the restore.
 }
 
-// undone finds out what a restore undoes, or why there is nothing to restore.
+// undone determines what a restore undoes. It returns an error if the point cannot be restored.
 func undone(found *backupv1alpha1.ShootBackups, p point) (loss, error) {
 	var u loss
 	if from := found.RestorableFrom; from != nil {
@@ -143,14 +143,14 @@ func undone(found *backupv1alpha1.ShootBackups, p point) (loss, error) {
 	return u, nil
 }
 
-// describe says what will be undone.
+// describe returns a text about what the restore undoes.
 func (u loss) describe(shoot string, now time.Time) string {
 	return fmt.Sprintf("Shoot %s goes back to revision %d, backed up at %s. At least %d revisions of the last %s are undone.\n",
 		shoot, u.revision, stamp(u.restored.Time.Time), u.newest.LastRevision-u.revision,
 		now.Sub(u.restored.Time.Time).Round(time.Second))
 }
 
-// confirm lets a person type the name of the Shoot.
+// confirm makes the user type the name of the Shoot.
 func confirm(in io.Reader, out io.Writer, name string) error {
 	fmt.Fprintf(out, "Type %s to restore it: ", name)
 	typed, err := bufio.NewReader(in).ReadString('\n')
@@ -164,7 +164,7 @@ func confirm(in io.Reader, out io.Writer, name string) error {
 	return errors.New("nothing is restored: the name does not match")
 }
 
-// restore requests it and waits until the gardenlet is done.
+// restore requests a restore and waits until the gardenlet has completed it.
 func (c *command) restore(
 	ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, p point, out io.Writer,
 ) error {
@@ -190,7 +190,7 @@ func (c *command) restore(
 	}()
 	failing := lasting{patience: errorPatience(ctx), stop: stop}
 	defer failing.over()
-	generation := s.Generation // The request raises it.
+	generation := s.Generation // The request increments it.
 	err = await(watching, garden, s, func(s *corev1beta1.Shoot) bool {
 		_, waits := s.Annotations[request]
 		op := s.Status.LastOperation
@@ -235,8 +235,8 @@ func (c *command) restore(
 	return err
 }
 
-// errorPatience is how long an operation may be in Error: a tenth of the time there is. Shorter errors pass by
-// themselves, as those of components that look for the API server while it is stopped.
+// errorPatience returns how long an operation may be in state Error: a tenth of the remaining time. Shorter errors
+// resolve themselves, such as those of components that cannot reach the API server while it is stopped.
 func errorPatience(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return time.Until(end) / 10
@@ -244,21 +244,21 @@ func errorPatience(ctx context.Context) time.Duration {
 	return time.Minute
 }
 
-// lasting stops a wait when an error lasts.
+// lasting cancels a wait if an error persists.
 type lasting struct {
 	patience time.Duration
 	stop     context.CancelCauseFunc
 	timer    *time.Timer // Nil while there is no error.
 }
 
-// since begins to count unless it has begun.
+// since starts the timer unless it is running.
 func (l *lasting) since(err error) {
 	if l.timer == nil {
 		l.timer = time.AfterFunc(l.patience, func() { l.stop(err) })
 	}
 }
 
-// over ends the count.
+// over stops the timer.
 func (l *lasting) over() {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -266,10 +266,10 @@ func (l *lasting) over() {
 	}
 }
 
-// eventPatience bounds the wait for an event, which may come a moment after what it tells of.
+// eventPatience bounds the wait for an event, which may be created a moment after the operation ends.
 const eventPatience = 30 * time.Second
 
-// outcomes are the events of earlier restores by name, with the version of each.
+// outcomes returns the resource versions of the events about earlier restores, by name.
 func outcomes(ctx context.Context, garden client.Client, s *corev1beta1.Shoot) (map[string]string, error) {
 	list := &eventsv1.EventList{}
 	if err := garden.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
@@ -289,7 +289,7 @@ func isOutcome(e *eventsv1.Event, s *corev1beta1.Shoot) bool {
 		(e.Reason == corev1beta1.EventBackupRestored || e.Reason == corev1beta1.EventBackupNotRestored)
 }
 
-// newOutcome waits for an event that was not there before.
+// newOutcome waits for an event that is not in before.
 func newOutcome(
 	ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, before map[string]string,
 ) (*eventsv1.Event, error) {

@@ -68,7 +68,7 @@ It is the value bootstrapKubeconfig of the chart "gardenlet".`,
 	return cmd
 }
 
-// newBootstrapKubeconfig leads to the garden, without credentials.
+// newBootstrapKubeconfig returns a kubeconfig of the garden without credentials.
 func newBootstrapKubeconfig(config *rest.Config, server string) (pki.Kubeconfig, error) {
 	config = rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(config); err != nil {

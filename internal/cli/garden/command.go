@@ -1,4 +1,4 @@
-// Package garden are the commands by which an operator looks after the garden.
+// Package garden has the commands with which an operator maintains the garden.
 package garden
 
 import (
@@ -17,8 +17,8 @@ import (
 	"hortus.dev/hortus/internal/garden/keyrotation"
 )
 
-// backupDelay is how old a new key is before it encrypts: a change is in the backups of etcd after 60 s at the latest,
-// and an upload takes a moment.
+// backupDelay is the minimum age of a new key before it is used to encrypt: a change is in the backups of etcd after
+// 60 s at the latest, plus the time of an upload.
 const backupDelay = 2 * time.Minute
 
 // NewCommand returns 'hortus garden'.
@@ -70,13 +70,13 @@ The new key is used after --backup-delay only, so that the backups of the cluste
 	return cmd
 }
 
-// connect returns a client of the cluster of the garden, without a cache.
+// connect returns a client of the garden cluster without a cache.
 func connect(access *garden.Access) (client.Client, error) {
 	config, err := access.RESTConfig()
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // One request at a time.
+	config.QPS = -1 // No limit: the command sends one request at a time.
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -1,4 +1,4 @@
-// Package kubeconfig is the command that hands out kubeconfigs of the garden, the seeds and Shoots.
+// Package kubeconfig has the command that issues kubeconfigs of the garden, the Seeds and Shoots.
 package kubeconfig
 
 import (
@@ -30,7 +30,7 @@ func NewCommand() *cobra.Command {
 	return command
 }
 
-// newClusterCommand prints what the landscape has stored for one of its own clusters.
+// newClusterCommand returns a command that prints the landscape's kubeconfig of one of its own clusters.
 func newClusterCommand(kind string, args cobra.PositionalArgs) *cobra.Command {
 	var stateDir string
 	use := kind
@@ -84,7 +84,7 @@ func newShootCommand() *cobra.Command {
 	return command
 }
 
-// answer is the part of an Admin- or ViewerKubeconfigRequest that comes back.
+// answer is the used part of the response to an Admin- or ViewerKubeconfigRequest.
 type answer struct {
 	Status struct {
 		Kubeconfig []byte `json:"kubeconfig"`

@@ -1,5 +1,5 @@
-// Package move are the commands that move control planes of Shoots to other Seeds: one of them, or all of a Seed. They
-// need the garden only. The moves themselves are done by the gardenlets and continue without the command.
+// Package move has the commands that move control planes of Shoots to other Seeds: one of them, or all of a Seed. They
+// need only the garden. The gardenlets do the moves, which continue without the command.
 package move
 
 import (
@@ -30,7 +30,7 @@ import (
 	"hortus.dev/hortus/internal/garden"
 )
 
-// command is what both have in common.
+// command holds the flags and dependencies that both commands share.
 type command struct {
 	clock        clock.PassiveClock
 	access       garden.Access
@@ -129,7 +129,7 @@ func (c *command) complete(
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// bind binds a Shoot to a Seed and returns it as it is then.
+// bind binds a Shoot to a Seed and returns the result.
 func (c *command) bind(
 	ctx context.Context, garden client.Client, s *corev1beta1.Shoot, to string,
 ) (*corev1beta1.Shoot, error) {
@@ -144,8 +144,8 @@ func (c *command) bind(
 	return bound, nil
 }
 
-// bindingPatch is what moves a Shoot. A source that is declared dead is named, so that the declaration is about no
-// other Seed. There is none if no Seed has begun with the Shoot.
+// bindingPatch returns the patch that moves a Shoot. A declaration that the source is dead names the source, so that it
+// applies to no other Seed; it is omitted if no Seed has started operations on the Shoot.
 func bindingPatch(s *corev1beta1.Shoot, to string, sourceIsDead bool) ([]byte, error) {
 	patch := map[string]any{"spec": map[string]any{"seedName": to}}
 	if on := ptr.Deref(s.Status.SeedName, ""); sourceIsDead && on != "" {
@@ -155,7 +155,7 @@ func bindingPatch(s *corev1beta1.Shoot, to string, sourceIsDead bool) ([]byte, e
 	return json.Marshal(patch)
 }
 
-// confirm lets a person type a name, on a terminal.
+// confirm makes the user type a name. Input from a file is accepted only if the file is a terminal.
 func confirm(ctx context.Context, in io.Reader, out io.Writer, name, purpose string) error {
 	if file, isFile := in.(*os.File); isFile && !term.IsTerminal(int(file.Fd())) {
 		return errors.New("nothing is moved: no terminal for the confirmation; --yes skips it")
@@ -163,7 +163,7 @@ func confirm(ctx context.Context, in io.Reader, out io.Writer, name, purpose str
 	fmt.Fprintf(out, "Type %s to %s: ", name, purpose)
 	typed := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // What was typed before the end counts.
+		line, _ := bufio.NewReader(in).ReadString('\n') // Input before the end of the file counts.
 		typed <- strings.TrimSpace(line)
 	}()
 	select {
@@ -178,14 +178,14 @@ func confirm(ctx context.Context, in io.Reader, out io.Writer, name, purpose str
 	}
 }
 
-// Result is the outcome of one move, as JSON and YAML have it.
+// Result is the outcome of one move, in JSON and YAML output.
 type Result struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// To is the Seed that the Shoot is bound to, or would have been.
+	// To is the Seed that the Shoot is bound to, or would have been bound to.
 	To    string `json:"to,omitempty"`
 	State State  `json:"state"`
-	// TookSeconds is how long the command has seen it move.
+	// TookSeconds is how long the command has observed the move.
 	TookSeconds float64 `json:"tookSeconds,omitempty"`
 	Message     string  `json:"message,omitempty"`
 }

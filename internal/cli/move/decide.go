@@ -13,28 +13,28 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// State is how far the move of a Shoot is.
+// State is the progress of a Shoot's move.
 type State string
 
 const (
-	Waiting State = "Waiting" // Not begun yet.
+	Waiting State = "Waiting" // Not begun.
 	Moving  State = "Moving"
 	Moved   State = "Moved"
 	Failed  State = "Failed" // Somebody has to act.
-	Left    State = "Left"   // Stays where it is, and that is no failure.
+	Left    State = "Left"   // The Shoot stays, which is no failure.
 )
 
-// progress is the state of one Shoot with what a person wants to know about it.
+// progress is the state of one Shoot's move, with a message for the user.
 type progress struct {
 	state   State
 	message string
 }
 
-// errorPatience is how long a destination may have the same error: most are gone by the next pass of the gardenlet, or
-// when what an extension waits for is there.
+// errorPatience is how long a destination may report the same error. Most errors are gone in the next pass of the
+// gardenlet, or when the prerequisites of an extension object exist.
 const errorPatience = 5 * time.Minute
 
-// progressOf says how far a Shoot is that is bound to the destination of its move.
+// progressOf returns the progress of a Shoot that is bound to the destination of its move.
 func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 	to, on, op := ptr.Deref(shoot.Spec.SeedName, ""), ptr.Deref(shoot.Status.SeedName, ""), shoot.Status.LastOperation
 	migrating := op != nil && op.Type == corev1beta1.LastOperationTypeMigrate
@@ -53,7 +53,7 @@ func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 	case op == nil, migrating:
 		return progress{Moving, fmt.Sprintf("waiting for the gardenlet of Seed %s to take over", to)}
 	case op.State == corev1beta1.LastOperationStateSucceeded, op.Type == corev1beta1.LastOperationTypeDelete:
-		return progress{Moved, ""} // What is deleted was restored before.
+		return progress{Moved, ""} // A Shoot is restored before it is deleted.
 	case op.State == corev1beta1.LastOperationStateFailed,
 		op.State == corev1beta1.LastOperationStateError && lasts(shoot, now):
 		text := "%s The control plane can move to another Seed, also back: %s"
@@ -66,7 +66,7 @@ func moveCommand(shoot *corev1beta1.Shoot, to string) string {
 	return fmt.Sprintf("hortus move shoot %s -n %s --to %s", shoot.Name, shoot.Namespace, to)
 }
 
-// notReady says why the destination is not ready, "" if it is.
+// notReady returns why the destination is not ready, "" if it is.
 func notReady(shoot *corev1beta1.Shoot) string {
 	c := corev1beta1.FindCondition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if c == nil || c.Status == corev1beta1.ConditionTrue {
@@ -75,7 +75,7 @@ func notReady(shoot *corev1beta1.Shoot) string {
 	return fmt.Sprintf("%s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
 }
 
-// operation describes the last operation with its errors.
+// operation describes the last operation and its errors.
 func operation(shoot *corev1beta1.Shoot) string {
 	op := shoot.Status.LastOperation
 	text := fmt.Sprintf("%s %s %d%%", op.Type, op.State, op.Progress)
@@ -96,7 +96,7 @@ func operation(shoot *corev1beta1.Shoot) string {
 	return text
 }
 
-// lasts says whether there is an error that nothing has changed for longer than is usual.
+// lasts reports whether the operation or any of its errors has not changed for errorPatience.
 func lasts(shoot *corev1beta1.Shoot, now time.Time) bool {
 	since := shoot.Status.LastOperation.LastUpdateTime.Time
 	for _, e := range shoot.Status.LastErrors {
@@ -115,31 +115,31 @@ type limits struct {
 	sourceIsDead bool
 }
 
-// member is a Shoot of a drain: as it is now and what the drain has done with it.
+// member is a Shoot of a drain: its current state and what the drain has done with it.
 type member struct {
 	key   types.NamespacedName
-	shoot *corev1beta1.Shoot // Nil: it has been deleted.
+	shoot *corev1beta1.Shoot // Nil if it has been deleted.
 	// to is the chosen destination, "" if none has been chosen.
 	to string
-	// noSeed is why there is no destination, refused why the API server has refused the move.
+	// noSeed is why there is no destination; refused is why the API server has rejected the move.
 	noSeed, refused string
-	// begun: this drain has bound it.
+	// begun is true if this drain has bound the Shoot.
 	begun bool
 }
 
-// plan is what a drain does next.
+// plan is the next action of a drain.
 type plan struct {
 	// states of the members, in their order.
 	states []progress
-	// choose a destination for these, then begin to move these.
+	// choose lists the Shoots that need a destination; begin lists the Shoots to move next.
 	choose, begin []types.NamespacedName
-	// done: nothing is under way, and nothing will be begun.
+	// done is true if no move is in progress and none will be started.
 	done bool
-	// stopped: too many have failed to begin more.
+	// stopped is true if too many moves have failed to start more.
 	stopped bool
 }
 
-// next decides what a drain does next with its members, which are sorted by key.
+// next decides the next action of a drain. members are sorted by key.
 func next(l limits, members []member, now time.Time) plan {
 	p := plan{states: make([]progress, len(members))}
 	ready := make([]bool, len(members))
@@ -150,7 +150,7 @@ func next(l limits, members []member, now time.Time) plan {
 		case Moving:
 			moving++
 		case Failed:
-			if m.noSeed == "" { // It does not mention moves.
+			if m.noSeed == "" { // Without a destination no move has failed.
 				failed++
 			}
 		case Waiting:
@@ -174,12 +174,12 @@ func next(l limits, members []member, now time.Time) plan {
 	return p
 }
 
-// judge returns the state of a member, and whether its move could begin now.
+// judge returns the progress of a member, and whether its move can be started now.
 func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 	shoot := m.shoot
 	switch {
 	case shoot == nil && m.begun && l.sourceIsDead:
-		return progress{Moved, ""}, false // Its destination has restored and deleted it.
+		return progress{Moved, ""}, false // Its destination has restored and then deleted it.
 	case shoot == nil:
 		return progress{Left, "it has been deleted"}, false
 	case shoot.DeletionTimestamp != nil && !l.sourceIsDead:
@@ -218,7 +218,7 @@ func creating(op *corev1beta1.LastOperation) bool {
 		op.State != corev1beta1.LastOperationStateSucceeded
 }
 
-// busy says whether the API server refuses a move because another one has not ended.
+// busy reports whether the API server rejects a move because another one is in progress.
 func busy(op *corev1beta1.LastOperation) bool {
 	if op == nil {
 		return false
@@ -228,7 +228,7 @@ func busy(op *corev1beta1.LastOperation) bool {
 		op.Type == corev1beta1.LastOperationTypeRestore && op.State != corev1beta1.LastOperationStateSucceeded && !stranded
 }
 
-// concerns says whether a Shoot belongs to a drain of a Seed.
+// concerns reports whether a Shoot is part of the drain of a Seed.
 func concerns(seed string, shoot *corev1beta1.Shoot) bool {
 	return ptr.Deref(shoot.Spec.SeedName, "") == seed || ptr.Deref(shoot.Status.SeedName, "") == seed
 }

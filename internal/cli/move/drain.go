@@ -81,7 +81,7 @@ Moving control planes away does not keep the scheduler from placing new ones; th
 	return cmd
 }
 
-// drain moves the Shoots of a Seed away.
+// drain moves the control planes of a Seed to other Seeds.
 type drain struct {
 	*command
 	garden   client.WithWatch
@@ -93,10 +93,10 @@ type drain struct {
 	members  map[types.NamespacedName]*tracked
 }
 
-// tracked is a Shoot that has been on the Seed since the command began.
+// tracked is a Shoot that has been on the Seed at some time since the command began.
 type tracked struct {
 	member
-	// answered is the Shoot as the API server has bound it.
+	// answered is the Shoot in the API server's response to binding it.
 	answered     *corev1beta1.Shoot
 	began, ended time.Time
 }
@@ -140,7 +140,7 @@ func (d *drain) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkSeed looks for the Seed, and says so if it may get new Shoots.
+// checkSeed reads the Seed, and prints a hint if the scheduler may place new Shoots there.
 func (d *drain) checkSeed(ctx context.Context) error {
 	seed := &corev1beta1.Seed{}
 	err := d.garden.Get(ctx, client.ObjectKey{Name: d.limits.seed}, seed)
@@ -157,17 +157,17 @@ func (d *drain) checkSeed(ctx context.Context) error {
 	return nil
 }
 
-// schedulable says whether the scheduler considers a Seed.
+// schedulable reports whether the scheduler considers a Seed.
 func schedulable(seed *corev1beta1.Seed) bool {
 	settings := seed.Spec.Settings
 	return seed.DeletionTimestamp == nil && (settings == nil || settings.Scheduling == nil || settings.Scheduling.Visible)
 }
 
-// prepare finds out what is to be moved, and where to.
+// prepare determines the Shoots to move, and their destinations.
 func (d *drain) prepare(ctx context.Context) error {
 	members := d.look()
 	everything := d.limits
-	everything.failures = len(members) + 1 // What has failed before is to be shown, and the rest, too.
+	everything.failures = len(members) + 1 // Show all Shoots, including moves that failed before.
 	return d.choose(ctx, next(everything, members, d.clock.Now()).choose)
 }
 
@@ -191,7 +191,7 @@ func (d *drain) confirm(cmd *cobra.Command) error {
 	return confirm(cmd.Context(), cmd.InOrStdin(), d.log, d.limits.seed, "drain it")
 }
 
-// look brings the members up to date, and returns them sorted.
+// look updates the members, and returns them sorted.
 func (d *drain) look() []member {
 	for _, shoot := range d.view.all() {
 		if key := client.ObjectKeyFromObject(shoot); d.members[key] == nil && concerns(d.limits.seed, shoot) {
@@ -209,7 +209,7 @@ func (d *drain) look() []member {
 	return members
 }
 
-// destination is the Seed that a Shoot is bound to, or is to be.
+// destination returns the Seed that a Shoot is bound to, or is to be bound to.
 func (d *drain) destination(m member) string {
 	if m.shoot != nil {
 		if bound := ptr.Deref(m.shoot.Spec.SeedName, ""); bound != d.limits.seed {
@@ -219,7 +219,7 @@ func (d *drain) destination(m member) string {
 	return m.to
 }
 
-// loop moves the Shoots until nothing is under way and nothing is left to begin.
+// loop moves the Shoots until no move is in progress and none is left to start.
 func (d *drain) loop(ctx context.Context) error {
 	for {
 		members := d.look()
@@ -248,7 +248,7 @@ func (d *drain) loop(ctx context.Context) error {
 	}
 }
 
-// choose decides where Shoots move to.
+// choose selects the destinations of Shoots.
 func (d *drain) choose(ctx context.Context, keys []types.NamespacedName) error {
 	if len(keys) == 0 {
 		return nil
@@ -269,7 +269,7 @@ func (d *drain) choose(ctx context.Context, keys []types.NamespacedName) error {
 	return nil
 }
 
-// begin binds a Shoot to its destination. What the API server refuses is a failure of the Shoot; other errors are
+// begin binds a Shoot to its destination. If the API server rejects that, the Shoot's move has failed; other errors are
 // returned.
 func (d *drain) begin(ctx context.Context, t *tracked) error {
 	t.began = d.clock.Now()
@@ -285,7 +285,7 @@ func (d *drain) begin(ctx context.Context, t *tracked) error {
 	return nil
 }
 
-// passes says whether an error is about the connection or the moment, not about the request.
+// passes reports whether an error is temporary: about the connection or the server's state, not about the request.
 func passes(err error) bool {
 	if err == nil {
 		return false
@@ -295,7 +295,7 @@ func passes(err error) bool {
 		apierrors.IsServerTimeout(err)
 }
 
-// note keeps the times of moves, and prints what has changed.
+// note records the times of moves, and prints changes.
 func (d *drain) note(members []member, p plan) {
 	now := d.clock.Now()
 	for i, m := range members {
@@ -315,7 +315,7 @@ func (d *drain) note(members []member, p plan) {
 	}
 }
 
-// took is how long it has been seen moving.
+// took returns how long the move has been observed.
 func (t *tracked) took(now time.Time) time.Duration {
 	switch {
 	case t.began.IsZero():
@@ -326,7 +326,7 @@ func (t *tracked) took(now time.Time) time.Duration {
 	return t.ended.Sub(t.began)
 }
 
-// results has the outcome of every Shoot, and how many have each.
+// results returns the outcome of every Shoot, and the number of Shoots with each outcome.
 func (d *drain) results() ([]Result, map[State]int) {
 	members, now := d.look(), d.clock.Now()
 	p := next(d.limits, members, now)

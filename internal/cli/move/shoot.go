@@ -103,7 +103,7 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 	return nil
 }
 
-// asks says whether the API server has to be asked for the move.
+// asks reports whether the API server must be sent a request for the move.
 func (c *command) asks(s *corev1beta1.Shoot) (bool, error) {
 	bound, on := ptr.Deref(s.Spec.SeedName, ""), ptr.Deref(s.Status.SeedName, "")
 	switch {
@@ -120,7 +120,7 @@ func (c *command) asks(s *corev1beta1.Shoot) (bool, error) {
 	return true, nil
 }
 
-// confirmDeath says what it means that a Seed is declared dead, and asks whether that is meant.
+// confirmDeath explains the consequences of declaring a Seed dead, and asks for confirmation.
 func (c *command) confirmDeath(cmd *cobra.Command, garden client.Client, seed, name, purpose string) error {
 	last, err := lastSign(cmd.Context(), garden, seed)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *command) confirmDeath(cmd *cobra.Command, garden client.Client, seed, n
 	return confirm(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), name, purpose)
 }
 
-// follow waits until a Shoot has moved to the Seed that it is bound to, or somebody has to act.
+// follow waits until the control plane has moved to the Seed that the Shoot is bound to, or somebody has to act.
 func (c *command) follow(
 	ctx context.Context, garden client.WithWatch, s *corev1beta1.Shoot, r *reporter,
 ) (progress, error) {

@@ -12,15 +12,16 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// freshLease is how old the Lease of a Seed may be that is probably alive. Gardenlets renew it every few seconds.
+// freshLease is the maximum age of a Seed's Lease at which the Seed is probably alive. Gardenlets renew it every few
+// seconds.
 const freshLease = 2 * time.Minute
 
-// sign is when a Seed has been seen last.
+// sign is the last sign of life of a Seed.
 type sign struct {
 	seed string
 	// renewed is zero if there is no Lease.
 	renewed time.Time
-	// ready is the condition GardenletReady, nil if there is none.
+	// ready is the condition GardenletReady; nil if there is none.
 	ready *corev1beta1.Condition
 }
 
@@ -44,7 +45,7 @@ func lastSign(ctx context.Context, garden client.Client, name string) (sign, err
 	return s, nil
 }
 
-// describe says what is known of the Seed and what follows from declaring it dead.
+// describe explains what is known of the Seed and the consequences of declaring it dead.
 func (s sign) describe(now time.Time) string {
 	age := now.Sub(s.renewed).Round(time.Second)
 	text := fmt.Sprintf("Seed %s is declared dead. ", s.seed)

@@ -18,16 +18,16 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// view are Shoots as a watch shows them.
+// view is a watched set of Shoots.
 type view struct {
 	informer cache.SharedIndexInformer
-	// changed has an element after a change; one is enough, since everything is looked at then.
+	// changed has an element after a change; one is enough, because the reader looks at all Shoots.
 	changed chan struct{}
-	// broken has what the watch has met last; it is tried again.
+	// broken has the last error of the watch, which is retried.
 	broken chan error
 }
 
-// watchShoots shows Shoots until the context ends. What keeps them from being listed now is returned.
+// watchShoots watches Shoots until the context ends. It returns an error if they cannot be listed now.
 func watchShoots(ctx context.Context, garden client.WithWatch, opts ...client.ListOption) (*view, error) {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		shoots := &corev1beta1.ShootList{}
@@ -72,7 +72,7 @@ func watchShoots(ctx context.Context, garden client.WithWatch, opts ...client.Li
 	return v, nil
 }
 
-// raw passes the options of an informer on, beside those that say which Shoots.
+// raw passes on the options of an informer other than those that select Shoots.
 type raw metav1.ListOptions
 
 func (r raw) ApplyToList(o *client.ListOptions) {
@@ -80,7 +80,7 @@ func (r raw) ApplyToList(o *client.ListOptions) {
 	o.Raw, o.Limit, o.Continue = &options, r.Limit, r.Continue
 }
 
-// get returns a Shoot, nil if there is none. It must not be changed.
+// get returns a Shoot; nil if it does not exist. It must not be changed.
 func (v *view) get(key types.NamespacedName) *corev1beta1.Shoot {
 	object, there, err := v.informer.GetStore().GetByKey(cache.ObjectName(key).String())
 	if err != nil || !there {
@@ -98,10 +98,10 @@ func (v *view) all() []*corev1beta1.Shoot {
 	return shoots
 }
 
-// lookPeriod is how often Shoots are looked at that do not change: their errors get older.
+// lookPeriod is how often unchanged Shoots are evaluated again, because the age of their errors matters.
 const lookPeriod = time.Second
 
-// wait returns after a change, or when it is time to look again; and with an error when the context ends.
+// wait returns after a change, or when it is time to evaluate again. It returns an error when the context ends.
 func (v *view) wait(ctx context.Context, out io.Writer) error {
 	again := time.NewTimer(lookPeriod)
 	defer again.Stop()
@@ -116,8 +116,8 @@ func (v *view) wait(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// newer returns what is known of a Shoot: what the watch shows, unless it has not yet seen what the API server has
-// answered.
+// newer returns the newer state of a Shoot: the watched one, or the API server's response if the watch has not caught
+// up.
 func newer(shown, answered *corev1beta1.Shoot) *corev1beta1.Shoot {
 	if shown != nil && answered != nil && shown.UID == answered.UID && shown.Generation < answered.Generation {
 		return answered
@@ -125,10 +125,10 @@ func newer(shown, answered *corev1beta1.Shoot) *corev1beta1.Shoot {
 	return shown
 }
 
-// reporter prints what changes.
+// reporter prints changes of progress.
 type reporter struct {
 	out io.Writer
-	// every bounds how often the same Shoot is printed as long as its state is the same.
+	// every is the minimum interval between two lines about the same Shoot in the same state.
 	every time.Duration
 	said  map[types.NamespacedName]report
 }
@@ -138,7 +138,7 @@ type report struct {
 	at time.Time
 }
 
-// say prints the progress of a Shoot if it differs from what was printed last.
+// say prints the progress of a Shoot if it differs from the last printed one.
 func (r *reporter) say(key types.NamespacedName, p progress, to string, took time.Duration, now time.Time) {
 	last, before := r.said[key]
 	switch {

@@ -1,5 +1,5 @@
-// Package binding marks the credentials and quotas that SecretBindings and CredentialsBindings name: labels let
-// admission plugins find them, a finalizer keeps credentials while a binding names them.
+// Package binding marks the credentials and quotas of SecretBindings and CredentialsBindings: labels let admission
+// plugins find them, a finalizer protects credentials while a binding refers to them.
 //
 // Trigger: bindings. Writes: labels and finalizers of Secrets, InternalSecrets, WorkloadIdentities and Quotas, and a
 // finalizer on the binding itself while its credentials are marked.
@@ -27,13 +27,13 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// marked is an object that bindings name.
+// marked is an object that bindings refer to.
 type marked struct {
 	schema.GroupVersionKind
 	namespace, name string
 }
 
-// view is what both kinds of binding have in common.
+// view holds the fields that both kinds of binding share.
 type view struct {
 	credentials marked
 	quotas      []marked
@@ -74,24 +74,24 @@ func quotas(refs []corev1.ObjectReference, namespace string) []marked {
 	return out
 }
 
-// names reports whether the binding names an object.
+// names reports whether the binding refers to an object.
 func (v view) names(m marked) bool { return v.credentials == m || slices.Contains(v.quotas, m) }
 
-// marks are what is put on an object.
+// marks are the labels and the finalizer for an object.
 type marks struct {
 	label     string
 	finalizer string
-	providers []string // Labels for the types of providers.
+	providers []string // Provider types, for labels.
 }
 
-// Reconciler serves one of the kinds of binding.
+// Reconciler reconciles one of the kinds of binding.
 type Reconciler struct {
 	Garden client.Client // Cached reads of bindings, direct writes.
-	Live   client.Reader // For metadata of what they name; most bindings never change.
+	Live   client.Reader // For metadata of the marked objects; most bindings never change.
 	kind   kind
 }
 
-// kind is what differs between the kinds of binding.
+// kind holds the differences between the kinds of binding.
 type kind struct {
 	name      string
 	label     string
@@ -142,8 +142,8 @@ func AddToManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile marks what a binding names, and takes the marks off once it goes. The binding has the finalizer that its
-// credentials have, so that there is an object to act on until then.
+// Reconcile marks the objects that a binding refers to, and removes the marks when the binding is deleted. The binding
+// has the same finalizer as its credentials, so that it exists until the marks are removed.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	b := r.kind.new()
 	if err := r.Garden.Get(ctx, req.NamespacedName, b); err != nil {
@@ -186,7 +186,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, b, r.kind.finalizer)
 }
 
-// others are the other bindings of the kind that stay.
+// others returns the other bindings of the kind that are not being deleted.
 func (r *Reconciler) others(ctx context.Context, b client.Object) ([]view, error) {
 	all, err := r.kind.all(ctx, r.Garden)
 	if err != nil {
@@ -201,7 +201,7 @@ func (r *Reconciler) others(ctx context.Context, b client.Object) ([]view, error
 	return out, nil
 }
 
-// mark puts labels and finalizer on an object.
+// mark adds the labels and the finalizer to an object.
 func (r *Reconciler) mark(ctx context.Context, m marked, on marks) error {
 	return r.patch(ctx, m, func(o *metav1.PartialObjectMetadata) {
 		metav1.SetMetaDataLabel(&o.ObjectMeta, on.label, "true")
@@ -214,7 +214,8 @@ func (r *Reconciler) mark(ctx context.Context, m marked, on marks) error {
 	})
 }
 
-// unmark takes them off. Labels of providers go only when the other kind of binding does not name the object either.
+// unmark removes the labels and the finalizer. Provider labels are removed only if no binding of the other kind refers
+// to the object either.
 func (r *Reconciler) unmark(ctx context.Context, m marked, on marks) error {
 	return r.patch(ctx, m, func(o *metav1.PartialObjectMetadata) {
 		delete(o.Labels, on.label)
@@ -236,7 +237,7 @@ func (r *Reconciler) patch(ctx context.Context, m marked, change func(*metav1.Pa
 	o.SetGroupVersionKind(m.GroupVersionKind)
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: m.name}, o); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil // Admission refuses bindings to what does not exist, so it has gone since.
+			return nil // Admission rejects bindings to missing objects, so it has been deleted since.
 		}
 		return fmt.Errorf("read %s %s/%s: %w", m.Kind, m.namespace, m.name, err)
 	}

@@ -26,10 +26,10 @@ const (
 	conditionRequired = corev1beta1.ConditionType("Required")
 )
 
-// Reconciler keeps the ControllerInstallations of each seed.
+// Reconciler maintains the ControllerInstallations of each Seed.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
-	Live   client.Reader // Looks for installations once more before a Seed is released.
+	Live   client.Reader // Checks for installations again before the Seed's finalizer is removed.
 }
 
 // SetupWithManager registers the controller, one request per Seed.
@@ -70,7 +70,7 @@ func request(seed string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: seed}}}
 }
 
-// seedsOf are the seeds that have, or will have, parts of a Shoot.
+// seedsOf returns the Seeds that have, or will have, parts of a Shoot's control plane.
 func seedsOf(s *corev1beta1.Shoot) []string {
 	var seeds []string
 	for _, name := range []*string{s.Spec.SeedName, s.Status.SeedName} {
@@ -94,7 +94,7 @@ func (r *Reconciler) allSeeds(ctx context.Context, _ client.Object) []reconcile.
 	return requests
 }
 
-// Reconcile brings the installations of one seed in line with what it needs.
+// Reconcile creates and deletes the installations of one Seed according to its needs.
 func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
 	var registrations corev1beta1.ControllerRegistrationList
 	if err := r.Garden.List(ctx, &registrations, client.UnsafeDisableDeepCopy); err != nil { // Required only reads.
@@ -113,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	case seed.DeletionTimestamp.IsZero() || needed.Shoots:
 		maps.Copy(needed.BySeed, buckets)
 		required = Required(registrations.Items, seed, needed)
-	case len(buckets) > 0: // The seed goes, but its backups have to be deleted before.
+	case len(buckets) > 0: // The Seed is being deleted, but its backups must be deleted first.
 		required = Required(registrations.Items, seed, Needed{BySeed: buckets})
 	}
 	if len(required) > 0 {
@@ -125,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if err != nil || left > 0 || !controllerutil.ContainsFinalizer(seed, finalizer) {
 		return reconcile.Result{}, err
 	}
-	// The cache may not show an installation that was created just now.
+	// The cache may not contain an installation that was just created.
 	var installations corev1beta1.ControllerInstallationList
 	if err := r.Live.List(ctx, &installations); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list ControllerInstallations: %w", err)
@@ -133,12 +133,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if slices.ContainsFunc(installations.Items, func(i corev1beta1.ControllerInstallation) bool {
 		return i.Spec.SeedRef != nil && i.Spec.SeedRef.Name == seed.Name
 	}) {
-		return reconcile.Result{}, nil // The cache will show it, which is an event.
+		return reconcile.Result{}, nil // When the cache contains it, an event triggers the next reconciliation.
 	}
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, seed, finalizer)
 }
 
-// needed collects what the seed and its Shoots need. The cache answers, without copies.
+// needed returns the needs of the Seed and its Shoots. It reads from the cache, without copies.
 func (r *Reconciler) needed(ctx context.Context, seed *corev1beta1.Seed) (Needed, error) {
 	needed := Needed{BySeed: NeededBySeed(seed), ByShoots: Set{}}
 	for _, index := range []string{IndexSpecSeed, IndexStatusSeed} {
@@ -155,7 +155,7 @@ func (r *Reconciler) needed(ctx context.Context, seed *corev1beta1.Seed) (Needed
 	return needed, nil
 }
 
-// neededByBuckets is what the buckets of a seed, and the entries in them, are made with.
+// neededByBuckets returns the kinds and types of the Seed's BackupBuckets and of the BackupEntries in them.
 func (r *Reconciler) neededByBuckets(ctx context.Context, s *corev1beta1.Seed) (Set, error) {
 	var buckets corev1beta1.BackupBucketList
 	err := r.Garden.List(ctx, &buckets, client.MatchingFields{IndexSpecSeed: s.Name}, client.UnsafeDisableDeepCopy)
@@ -170,7 +170,7 @@ func (r *Reconciler) neededByBuckets(ctx context.Context, s *corev1beta1.Seed) (
 	return needed, nil
 }
 
-// sync creates missing installations and deletes those that nothing needs, and returns how many there are or will be.
+// sync creates missing installations and deletes unneeded ones, and returns the number of those that exist.
 func (r *Reconciler) sync(
 	ctx context.Context, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, required []string,
 ) (int, error) {
@@ -209,14 +209,14 @@ func (r *Reconciler) sync(
 	return left, nil
 }
 
-// inUse says that the gardenlet still sees objects of the installation's kinds on the seed.
+// inUse reports whether the gardenlet still finds objects of the installation's kinds in the Seed.
 func inUse(installation *corev1beta1.ControllerInstallation) bool {
 	return slices.ContainsFunc(installation.Status.Conditions, func(c corev1beta1.Condition) bool {
 		return c.Type == conditionRequired && c.Status == corev1beta1.ConditionTrue
 	})
 }
 
-// newInstallation has a name that follows from registration and seed, so that two tries make one object.
+// newInstallation derives the name from registration and Seed, so that a retry does not create a second object.
 func newInstallation(
 	registration *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed,
 ) *corev1beta1.ControllerInstallation {
@@ -238,7 +238,7 @@ const (
 	IndexInstallationSeed = "spec.seedRef.name"
 )
 
-// AddIndexes makes the cache find the Shoots and installations of a seed without a scan.
+// AddIndexes adds the indexes for the Shoots and installations of a Seed.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	name := func(s *string) []string {
 		if s == nil {

@@ -9,7 +9,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// KindType names what an extension is responsible for, for example Infrastructure and local.
+// KindType is a kind and type of extension object, for example Infrastructure and local.
 type KindType struct{ Kind, Type string }
 
 // Set of kinds and types.
@@ -21,10 +21,10 @@ func (s Set) add(kind, t string) {
 	}
 }
 
-// typeUnmanaged is the DNS provider type that means no DNS.
+// typeUnmanaged is the DNS provider type for records that are not managed.
 const typeUnmanaged = "unmanaged"
 
-// NeededByShoot returns the kinds and types of extension objects that a Shoot's control plane has.
+// NeededByShoot returns the kinds and types of extension objects in a Shoot's control plane.
 func NeededByShoot(s *corev1beta1.Shoot) Set {
 	needed := Set{}
 	for _, e := range s.Spec.Extensions {
@@ -61,7 +61,7 @@ func NeededByShoot(s *corev1beta1.Shoot) Set {
 	return needed
 }
 
-// NeededBySeed returns what a seed needs for itself and for the DNS records of all its Shoots.
+// NeededBySeed returns the kinds and types that a Seed needs for itself and for the DNS records of all its Shoots.
 func NeededBySeed(s *corev1beta1.Seed) Set {
 	needed := Set{}
 	if p := s.Spec.DNS.Provider; p != nil {
@@ -85,7 +85,8 @@ func NeededBySeed(s *corev1beta1.Seed) Set {
 	return needed
 }
 
-// Needed is what a seed needs extensions for. Extensions may be made for one of both only.
+// Needed are the kinds and types that a Seed needs extensions for, separately for the Seed and its Shoots: an extension
+// may be made for one of them only.
 type Needed struct {
 	BySeed, ByShoots Set
 	Shoots           bool // The seed has Shoots.
@@ -102,7 +103,7 @@ func (n Needed) includes(resource corev1beta1.ControllerResource) bool {
 	return bySeed || byShoots
 }
 
-// Required returns the names of the registrations that have to be installed on a seed, sorted.
+// Required returns the sorted names of the registrations that have to be installed in a Seed.
 func Required(registrations []corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, needed Needed) []string {
 	var names []string
 	for i := range registrations {

@@ -19,13 +19,13 @@ import (
 	"hortus.dev/hortus/internal/garden/bootstraptoken"
 )
 
-// reason is that of the conditions on requests.
+// reason is the reason of the conditions on requests.
 const reason = "HortusControllerManager"
 
 // Reconciler approves or denies requests.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
-	// Direct reads Seeds and tokens: a decision on a stale cache would be wrong for good.
+	// Direct reads Seeds and tokens from the API server: a wrong decision, based on a stale cache, would be final.
 	Direct client.Reader
 	Clock  clock.PassiveClock
 }
@@ -59,7 +59,7 @@ func (r *Reconciler) Reconcile(
 	}
 	approved, message := decide(request, by)
 	if approved && token != nil {
-		// Before the approval, so that nobody else gets a certificate with this token.
+		// Before the approval, so that the token cannot be used for a second certificate.
 		if err := r.Garden.Update(ctx, token); err != nil {
 			return reconcile.Result{}, fmt.Errorf("mark token in Secret %s as used: %w", client.ObjectKeyFromObject(token), err)
 		}
@@ -68,8 +68,8 @@ func (r *Reconciler) Reconcile(
 	return reconcile.Result{}, csr.Write(ctx, r.Garden, request, d, r.Clock.Now())
 }
 
-// requester returns who has made a request, and the Secret of the token that it has shown, marked as used; nil if it
-// has a certificate.
+// requester returns the gardenlet that made a request, and the Secret of the bootstrap token it used, marked as used;
+// nil if the gardenlet used a certificate.
 func (r *Reconciler) requester(
 	ctx context.Context, request *certificatesv1.CertificateSigningRequest,
 ) (requester, *corev1.Secret, error) {

@@ -12,8 +12,8 @@ import (
 	"hortus.dev/hortus/internal/garden/bootstraptoken"
 )
 
-// ours reports whether a request is open, its certificate would have the rights of a gardenlet, and a gardenlet makes
-// it, with a certificate or with a token for its first one. Requests of others are left to whoever may approve them.
+// ours reports whether a request is pending, its certificate would have the permissions of a gardenlet, and a gardenlet
+// made it, with a certificate or with a bootstrap token. Other requests are left to other approvers.
 func ours(r *certificatesv1.CertificateSigningRequest) bool {
 	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || !csr.Open(r) {
 		return false
@@ -26,7 +26,7 @@ func ours(r *certificatesv1.CertificateSigningRequest) bool {
 		slices.Contains(parsed.Subject.Organization, corev1beta1.SeedsGroup))
 }
 
-// seedOf returns the name of the Seed whose gardenlet made a request; empty if it was somebody else.
+// seedOf returns the name of the Seed whose gardenlet made a request; empty if no gardenlet did.
 func seedOf(r *certificatesv1.CertificateSigningRequest) string {
 	seed, isSeed := strings.CutPrefix(r.Spec.Username, corev1beta1.SeedUserPrefix)
 	if !isSeed || !slices.Contains(r.Spec.Groups, corev1beta1.SeedsGroup) {
@@ -35,16 +35,16 @@ func seedOf(r *certificatesv1.CertificateSigningRequest) string {
 	return seed
 }
 
-// requester is a gardenlet that has made a request.
+// requester is the gardenlet that made a request.
 type requester struct {
 	seed string
-	// joins if it has no certificate yet.
+	// joins is true if it has no certificate yet.
 	joins bool
-	// problem says why it gets no certificate, whatever it requests; empty if there is no reason.
+	// problem is the reason why no request of the gardenlet is approved; empty if there is none.
 	problem string
 }
 
-// decide reports whether a request is approved, and why or why not.
+// decide reports whether a request is approved, and the reason.
 func decide(r *certificatesv1.CertificateSigningRequest, by requester) (approved bool, message string) {
 	parsed, err := csr.Parse(r.Spec.Request)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package csr decides about certificates that gardenlets ask for in the garden.
+// Package csr approves or denies the certificates that gardenlets request in the garden.
 //
-// Trigger: open CertificateSigningRequests of the signer kubernetes.io/kube-apiserver-client for the user or the group
-// of gardenlets. Reads: whether the Seed exists, or the bootstrap token. Writes: the approval, and who has used the
-// token. kube-controller-manager signs what is approved.
+// Trigger: pending CertificateSigningRequests of the signer kubernetes.io/kube-apiserver-client for the user or the
+// group of gardenlets. Reads: the Seed, or the bootstrap token. Writes: the approval, and the request that used the
+// token. kube-controller-manager signs approved requests.
 //
-// Whoever has the certificate of a seed gets another one for the same seed. The first certificate is for whoever has a
-// bootstrap token for the seed, once, or comes from the operator.
+// A gardenlet with a certificate for its Seed gets further ones for the same Seed. It gets the first one with a
+// bootstrap token for the Seed, which can be used once, or from the operator.
 package csr

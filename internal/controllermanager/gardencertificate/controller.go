@@ -17,11 +17,11 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// checkPeriod is how long the Secret is not looked at, at most: it is not watched, and the last fifth of a life is 73
-// days.
+// checkPeriod is the maximum time between checks of the Secret, which is not watched. A day is short compared to the 73
+// days between the renewal and the end of a certificate.
 const checkPeriod = 24 * time.Hour
 
-// Reconciler keeps the certificates valid.
+// Reconciler renews the certificates.
 type Reconciler struct {
 	Garden client.Client // Direct reads and writes of Secrets.
 	Clock  clock.PassiveClock
@@ -42,7 +42,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 
 var key = client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: SecretName}
 
-// Reconcile renews what is due.
+// Reconcile renews the certificates that are due.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := r.Garden.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {

@@ -1,6 +1,6 @@
-// Package gardencertificate renews the certificates of the garden's API server and etcd, if the chart has made them.
+// Package gardencertificate renews the certificates of the garden's API server and etcd that the chart has generated.
 //
-// They are in the Secret hortus-certificates, from which the pods read them anew when they change. The certificate
-// authority is in the same Secret and stays; its ten years end by hand: whoever deletes the Secret and upgrades the
-// release gets everything anew. A Secret without the key of its authority is not touched.
+// They are in the Secret hortus-certificates, which the pods read again when it changes. The certificate authority in
+// the same Secret is valid for ten years and not renewed: delete the Secret and upgrade the release to generate a new
+// authority and new certificates. A Secret without the private key of its authority is not changed.
 package gardencertificate

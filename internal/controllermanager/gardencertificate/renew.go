@@ -9,23 +9,23 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// SecretName in the namespace of the garden. The chart makes it.
+// SecretName is the name of the Secret in the namespace of the garden. The chart creates it.
 const SecretName = "hortus-certificates"
 
 const (
 	keyCA           = "ca.crt"
 	keyCAPrivateKey = "ca.key"
-	// validity of certificates, as the chart gives them.
+	// validity of new certificates, the same as in the chart.
 	validity = 365 * 24 * time.Hour
-	// renewAfter is the share of a life after which a certificate is replaced.
+	// renewAfter is the share of the lifetime after which a certificate is renewed.
 	renewAfter = 0.8
 )
 
 // leaves are the certificates in the Secret, without their endings .crt and .key.
 var leaves = []string{"apiserver", "etcd", "etcd-client"}
 
-// renew returns the data that the Secret must have, and when it has to be looked at again. The data is the same map if
-// nothing is due. Without the key of the authority somebody else renews; the time is zero then.
+// renew returns the new data of the Secret and the time of the next check. It returns the same map if nothing is due.
+// Without the private key of the authority another party renews the certificates, and the time is zero.
 func renew(data map[string][]byte, c clock.PassiveClock) (map[string][]byte, time.Time, error) {
 	if len(data[keyCAPrivateKey]) == 0 {
 		return data, time.Time{}, nil
@@ -43,7 +43,7 @@ func renew(data map[string][]byte, c clock.PassiveClock) (map[string][]byte, tim
 		due := renewal(leaf.NotBefore, leaf.NotAfter)
 		switch last := !leaf.NotAfter.Before(ca.Cert().NotAfter); {
 		case last:
-			due = ca.Cert().NotAfter // No other one would be valid for longer.
+			due = ca.Cert().NotAfter // A new one would not be valid for longer.
 		case !c.Now().Before(due):
 			pair, err := ca.Issue(pki.Request{
 				CommonName: leaf.Subject.CommonName, DNSNames: leaf.DNSNames, Usage: pki.Server | pki.Client, Validity: validity,
@@ -62,7 +62,7 @@ func renew(data map[string][]byte, c clock.PassiveClock) (map[string][]byte, tim
 	return out, next, nil
 }
 
-// renewal is when a certificate is replaced whose life is given.
+// renewal returns the time at which a certificate is renewed.
 func renewal(notBefore, notAfter time.Time) time.Time {
 	return notBefore.Add(time.Duration(float64(notAfter.Sub(notBefore)) * renewAfter))
 }

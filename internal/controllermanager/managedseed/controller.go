@@ -1,7 +1,8 @@
-// Package managedseed keeps the labels true by which gardenlets list ManagedSeeds and the Seeds that they make.
+// Package managedseed maintains the labels with which gardenlets select ManagedSeeds and the Seeds that these create.
 //
-// Trigger: ManagedSeeds, and their Shoots when they are placed or moved. Writes: nothing of its own. The API server
-// sets the labels whenever an object is written, so that nobody can forge them; an empty patch makes it do so.
+// Trigger: ManagedSeeds, and their Shoots when they are scheduled or moved. Writes: no fields of its own. The API
+// server sets the labels on every write, so that nobody can forge them; the controller triggers that with an empty
+// patch.
 package managedseed
 
 import (
@@ -28,7 +29,7 @@ import (
 // IndexShoot finds ManagedSeeds by the name of their Shoot.
 const IndexShoot = "spec.shoot.name"
 
-// Reconciler has labels written anew that no longer name the Seeds which run the Shoot.
+// Reconciler triggers an update of labels that no longer name the Seeds which run the Shoot.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
 }
@@ -50,7 +51,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// ShootOf is the function of the index.
+// ShootOf returns the values of the index.
 func ShootOf(o client.Object) []string {
 	if shoot := o.(*seedmanagementv1alpha1.ManagedSeed).Spec.Shoot; shoot != nil {
 		return []string{shoot.Name}
@@ -58,9 +59,9 @@ func ShootOf(o client.Object) []string {
 	return nil
 }
 
-// moved passes Shoots of the namespace garden that are placed or moved. Others cannot be Seeds.
+// moved passes Shoots of the namespace garden that are scheduled or moved. Shoots elsewhere cannot be Seeds.
 var moved = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false }, // ManagedSeeds are looked at when the controller starts.
+	CreateFunc:  func(event.CreateEvent) bool { return false }, // ManagedSeeds are reconciled when the controller starts.
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -86,7 +87,7 @@ func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconci
 	return out
 }
 
-// Reconcile compares the labels of a ManagedSeed and of its Seed with where the Shoot runs.
+// Reconcile compares the labels of a ManagedSeed and of its Seed with the Seeds that run the Shoot.
 func (r *Reconciler) Reconcile(
 	ctx context.Context, managed *seedmanagementv1alpha1.ManagedSeed,
 ) (reconcile.Result, error) {
@@ -107,8 +108,8 @@ func (r *Reconciler) Reconcile(
 	return reconcile.Result{}, errors.Join(errs...)
 }
 
-// write lets the API server set the labels, if they name other Seeds than they should. An error has it tried again: the
-// API server, too, may not have seen yet that the Shoot has moved.
+// write makes the API server set the labels if they do not name the given Seeds. It returns an error, to be retried, if
+// the labels are still wrong: the API server may not have observed the move of the Shoot either.
 func (r *Reconciler) write(ctx context.Context, object client.Object, seeds ...*string) error {
 	if named(object, seeds) {
 		return nil
@@ -122,7 +123,7 @@ func (r *Reconciler) write(ctx context.Context, object client.Object, seeds ...*
 	return nil
 }
 
-// named says whether the labels name these Seeds and no others.
+// named reports whether the labels name these Seeds and no others.
 func named(object client.Object, seeds []*string) bool {
 	var want []string
 	for _, seed := range seeds {

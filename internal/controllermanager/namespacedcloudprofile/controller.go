@@ -1,4 +1,4 @@
-// Package namespacedcloudprofile renders the offer of every NamespacedCloudProfile: its parent's, with its own changes.
+// Package namespacedcloudprofile renders every NamespacedCloudProfile: the parent with its own changes.
 //
 // Trigger: NamespacedCloudProfiles and their parents. Writes: status.cloudProfileSpec and observedGeneration.
 package namespacedcloudprofile
@@ -22,7 +22,7 @@ import (
 // IndexParent finds NamespacedCloudProfiles by their parent.
 const IndexParent = "spec.parent.name"
 
-// Reconciler keeps the merged offer up to date.
+// Reconciler keeps the rendered profiles up to date.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
 }
@@ -45,12 +45,12 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Parent is the function of the index.
+// Parent returns the values of the index.
 func Parent(o client.Object) []string {
 	return []string{o.(*corev1beta1.NamespacedCloudProfile).Spec.Parent.Name}
 }
 
-// children returns the profiles that change the given one.
+// children returns the NamespacedCloudProfiles of a CloudProfile.
 func (r *Reconciler) children(ctx context.Context, parent client.Object) []reconcile.Request {
 	var list corev1beta1.NamespacedCloudProfileList
 	if err := r.Garden.List(ctx, &list, client.MatchingFields{IndexParent: parent.GetName()},
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(
 		return reconcile.Result{}, fmt.Errorf("read parent CloudProfile %q: %w", profile.Spec.Parent.Name, err)
 	}
 	before := profile.DeepCopy()
-	// An extension may have merged its part of the configuration already; of ours only the typed fields are known.
+	// An extension may already have merged its part of the configuration; this controller merges only the typed fields.
 	config := before.Status.CloudProfileSpec.ProviderConfig
 	profile.Status.CloudProfileSpec = versionclass.Merge(&parent.Spec, &profile.Spec)
 	if profile.Spec.ProviderConfig != nil && config != nil && before.Status.ObservedGeneration == profile.Generation {

@@ -31,8 +31,8 @@ const (
 	namespaceHashHexDigits = 5
 )
 
-// namespaceName is where the project's objects live: the one asked for, else one that is derived from the project's
-// identity, so that a project made again under the same name does not inherit what another one left.
+// namespaceName returns the name of the project's namespace: the one in the spec, or else one derived from the
+// project's UID, so that a project that is created again does not inherit leftovers of its predecessor.
 func namespaceName(p *corev1beta1.Project) string {
 	if p.Spec.Namespace != nil {
 		return *p.Spec.Namespace
@@ -41,7 +41,7 @@ func namespaceName(p *corev1beta1.Project) string {
 	return "garden-" + p.Name + "-" + hex.EncodeToString(sum[:])[:namespaceHashHexDigits]
 }
 
-// desiredNamespace is the project's namespace.
+// desiredNamespace returns the project's namespace.
 func desiredNamespace(p *corev1beta1.Project) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:        namespaceName(p),
@@ -50,7 +50,7 @@ func desiredNamespace(p *corev1beta1.Project) *corev1.Namespace {
 	}}
 }
 
-// adoptable says why a namespace that exists already can't become the project's, or "".
+// adoptable returns the reason why an existing namespace cannot become the project's, "" if it can.
 func adoptable(p *corev1beta1.Project, ns *corev1.Namespace) string {
 	if owner := ns.Annotations[annotationProject]; owner != "" && owner != string(p.UID) {
 		return "it belongs to another project"
@@ -62,7 +62,7 @@ func adoptable(p *corev1beta1.Project, ns *corev1.Namespace) string {
 	return "it exists and is not labelled " + labelRole + "=" + roleProject + " and " + labelProjectName + "=" + p.Name
 }
 
-// membersWith returns the subjects that have one of the roles, in the order of the spec and each once.
+// membersWith returns the distinct subjects with one of the roles, in the order of the spec.
 func membersWith(p *corev1beta1.Project, roles ...string) []rbacv1.Subject {
 	var subjects []rbacv1.Subject
 	for _, m := range p.Spec.Members {
@@ -74,7 +74,7 @@ func membersWith(p *corev1beta1.Project, roles ...string) []rbacv1.Subject {
 	return subjects
 }
 
-// extensionRoles lists the roles of extensions that members have, sorted, without their prefix.
+// extensionRoles returns the extension roles of the members, sorted, without their prefix.
 func extensionRoles(p *corev1beta1.Project) []string {
 	var roles []string
 	for _, m := range p.Spec.Members {
@@ -88,8 +88,8 @@ func extensionRoles(p *corev1beta1.Project) []string {
 	return roles
 }
 
-// desiredAccess are all roles and bindings of a project. A binding without subjects stays, so that a member who loses a
-// role loses the access with it.
+// desiredAccess returns all roles and bindings of a project. Bindings without subjects are kept, so that a member who
+// loses a role also loses the access.
 func desiredAccess(p *corev1beta1.Project) []client.Object {
 	namespace := namespaceName(p)
 	members := membersWith(p, corev1beta1.ProjectMemberAdmin, corev1beta1.ProjectMemberOwner)

@@ -33,7 +33,7 @@ const (
 // Reconciler gives every Project a namespace and the roles its members need.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
-	// Live reads what a deletion depends on: a Shoot that the cache does not show yet would lose its namespace.
+	// Live reads what a deletion depends on: the cache may not contain a new Shoot, whose namespace would be deleted.
 	Live     client.Reader
 	Recorder events.EventRecorder
 
@@ -58,10 +58,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// Reconcile drives one Project to its spec. It may stop after any write and start over.
+// Reconcile reconciles one Project. It may be interrupted after any write and start over.
 func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (res reconcile.Result, err error) {
 	before := p.DeepCopy()
-	defer func() { // Status is written once, whatever happened below.
+	defer func() { // Status is written once, in every case.
 		p.Status.ObservedGeneration = p.Generation
 		err = errors.Join(err, kube.PatchStatus(ctx, r.Garden, p, before))
 	}()
@@ -92,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (res
 	return res, nil
 }
 
-// ensureNamespace makes or adopts the namespace, and writes its name into the spec if it was left to us.
+// ensureNamespace creates or adopts the namespace, and sets its name in the spec if that is empty.
 func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project) error {
 	wanted := desiredNamespace(p)
 	existing := &corev1.Namespace{}
@@ -124,11 +124,11 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project
 	if err := r.Garden.Patch(ctx, p, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("set namespace of Project %q: %w", p.Name, err)
 	}
-	p.Status = status // The answer carries the stored status, ours is written at the end.
+	p.Status = status // The response has the stored status; ours is written at the end.
 	return nil
 }
 
-// removeStaleExtensionRoles takes roles of extensions away that no member has any more.
+// removeStaleExtensionRoles deletes the roles of extensions that no member has any more.
 func (r *Reconciler) removeStaleExtensionRoles(ctx context.Context, p *corev1beta1.Project) error {
 	wanted := map[string]bool{}
 	for _, role := range extensionRoles(p) {
@@ -155,14 +155,14 @@ func (r *Reconciler) removeStaleExtensionRoles(ctx context.Context, p *corev1bet
 	return nil
 }
 
-// delete waits for the Shoots, then removes or releases the namespace.
+// delete waits until the Shoots are gone, then deletes or releases the namespace.
 func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconcile.Result, error) {
 	namespace := namespaceName(p)
 	var shoots corev1beta1.ShootList
 	if err := r.Live.List(ctx, &shoots, client.InNamespace(namespace), client.Limit(1)); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list Shoots of Project %q: %w", p.Name, err)
 	}
-	if len(shoots.Items) > 0 { // The deletion of the last one brings us back.
+	if len(shoots.Items) > 0 { // The deletion of the last one triggers a reconciliation.
 		r.Recorder.Eventf(p, nil, corev1.EventTypeWarning, "NamespaceNotEmpty", "Delete",
 			"Shoots are left in namespace %q, for instance %q", namespace, shoots.Items[0].Name)
 		return reconcile.Result{}, nil
@@ -187,13 +187,13 @@ func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconc
 					return reconcile.Result{}, fmt.Errorf("delete namespace %q: %w", namespace, err)
 				}
 			}
-			return reconcile.Result{}, nil // Its end brings us back.
+			return reconcile.Result{}, nil // Its deletion triggers a reconciliation.
 		}
 	}
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, p, finalizer)
 }
 
-// release lets a namespace that was there before the project go on without it.
+// release removes the project's marks from a namespace that existed before the project.
 func (r *Reconciler) release(ctx context.Context, ns *corev1.Namespace) error {
 	before := ns.DeepCopy()
 	delete(ns.Annotations, annotationProject)
@@ -206,14 +206,14 @@ func (r *Reconciler) release(ctx context.Context, ns *corev1.Namespace) error {
 	return nil
 }
 
-// onlyDeletions passes the end of objects. They may end without having been marked for deletion before.
+// onlyDeletions passes deletions of objects. Objects can be deleted without a deletion timestamp first.
 var onlyDeletions = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// ofShoot maps a Shoot that has gone to its project, which may wait for that.
+// ofShoot maps a deleted Shoot to its project, whose deletion may wait for it.
 func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
 	ns := &corev1.Namespace{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: shoot.GetNamespace()}, ns); err != nil ||

@@ -23,13 +23,13 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// shownUsers bounds the users named in an event.
+// shownUsers is the maximum number of users that an event names.
 const shownUsers = 5
 
 // Reconciler protects the objects of one kind.
 type Reconciler struct {
 	Garden   client.Client // Cached reads, direct writes.
-	Live     client.Reader // Has the last word before an object is released: the cache may not show a new user yet.
+	Live     client.Reader // Checks for users again before an object is released: the cache may not contain a new one.
 	Recorder events.EventRecorder
 	Kind     Kind
 }
@@ -56,16 +56,16 @@ func AddToManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// deletionOrCreation ignores updates that change neither finalizers nor the wish to delete.
+// deletionOrCreation ignores updates that change neither finalizers nor the deletion timestamp.
 var deletionOrCreation = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectNew.GetDeletionTimestamp() != nil ||
 		!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
 }}
 
-// index is the name of the index of a user by the objects of a kind it refers to.
+// index returns the name of the index of users by the objects of the kind that they refer to.
 func (k Kind) index() string { return "refers.to/" + k.Name }
 
-// AddIndexes makes the cache find the users of an object of a kind.
+// AddIndexes adds the indexes for the users of objects of a kind.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kind Kind) error {
 	for _, user := range kind.Users {
 		err := indexer.IndexField(ctx, user.New(), kind.index(), IndexValues(user))
@@ -76,7 +76,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kind Kind) err
 	return nil
 }
 
-// IndexValues turns references into values of an index.
+// IndexValues returns the function that converts references to values of the index.
 func IndexValues(user User) client.IndexerFunc {
 	return func(o client.Object) []string {
 		var out []string
@@ -87,7 +87,7 @@ func IndexValues(user User) client.IndexerFunc {
 	}
 }
 
-// released wakes the objects that a user has stopped referring to. New references need no action.
+// released enqueues the objects that a user no longer refers to. New references need no reconciliation.
 func released(user User) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
@@ -107,7 +107,7 @@ func released(user User) handler.EventHandler {
 	}
 }
 
-// Reconcile puts the finalizer on an object, or takes it off when the object is to go and nothing refers to it.
+// Reconcile adds the finalizer to an object, or removes it if the object is being deleted and nothing refers to it.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := r.Kind.New()
 	if err := r.Garden.Get(ctx, req.NamespacedName, object); err != nil {
@@ -130,12 +130,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if len(users) > 0 {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ResourceReferenced", "Delete",
 			"Cannot be deleted yet, still in use by %s", sentence(users))
-		return reconcile.Result{}, nil // The end of the last use is an event.
+		return reconcile.Result{}, nil // The removal of the last reference triggers a reconciliation.
 	}
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, object, r.Kind.Finalizer)
 }
 
-// users returns who refers to an object, sorted.
+// users returns the objects that refer to an object, sorted.
 func (r *Reconciler) users(
 	ctx context.Context, reader client.Reader, name types.NamespacedName, opts ...client.ListOption,
 ) ([]string, error) {

@@ -13,7 +13,7 @@ import (
 
 // Kind is a kind whose objects are protected.
 type Kind struct {
-	Name      string // In lower case, for controllers and indexes.
+	Name      string // In lower case, for names of controllers and indexes.
 	Finalizer string
 	New       func() client.Object
 	Users     []User
@@ -24,11 +24,11 @@ type User struct {
 	Kind string
 	New  func() client.Object
 	List func() client.ObjectList
-	// Refers returns the protected objects that one object refers to. Cluster-wide ones have no namespace.
+	// Refers returns the protected objects that an object refers to. Cluster-scoped objects have no namespace.
 	Refers func(client.Object) []types.NamespacedName
 }
 
-// Kinds is the list of all protected kinds.
+// Kinds returns all protected kinds.
 func Kinds() []Kind {
 	return []Kind{
 		{
@@ -146,7 +146,7 @@ func Kinds() []Kind {
 	}
 }
 
-// shoots is the commonest user. A Shoot that is being deleted still needs what it refers to.
+// shoots returns the most common user. A Shoot that is being deleted still needs the objects it refers to.
 func shoots(refers func(*corev1beta1.Shoot) []types.NamespacedName) User {
 	return User{
 		Kind:   "Shoot",
@@ -156,7 +156,7 @@ func shoots(refers func(*corev1beta1.Shoot) []types.NamespacedName) User {
 	}
 }
 
-// profile returns the reference to a cloud profile, whichever of the two fields has it.
+// profile returns the reference to a cloud profile from whichever of the two fields is set.
 func profile(s *corev1beta1.Shoot) corev1beta1.CloudProfileReference {
 	if s.Spec.CloudProfile != nil {
 		ref := *s.Spec.CloudProfile
@@ -168,7 +168,7 @@ func profile(s *corev1beta1.Shoot) corev1beta1.CloudProfileReference {
 	}
 }
 
-// named returns one name, or none if it is empty.
+// named returns a list with the name, or an empty list if the name is empty.
 func named(namespace, name string) []types.NamespacedName {
 	if name == "" {
 		return nil

@@ -29,7 +29,7 @@ const (
 	reasonBucketsMissing     = "BackupBucketsMissing"
 )
 
-// BackupBuckets sums up the state of the buckets of every Seed.
+// BackupBuckets summarizes the state of every Seed's buckets in a condition.
 type BackupBuckets struct {
 	Garden client.Client // Cached reads, direct writes.
 	Clock  clock.PassiveClock
@@ -51,8 +51,8 @@ func (r *BackupBuckets) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// conditionTouched passes updates by which another writer of conditions has changed or dropped ours: the gardenlet
-// writes the whole list, and may have read it before we wrote.
+// conditionTouched passes updates that have changed or removed our condition: the gardenlet writes the whole list, and
+// may have read it before our write.
 var conditionTouched = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	old, ok1 := e.ObjectOld.(*corev1beta1.Seed)
 	now, ok2 := e.ObjectNew.(*corev1beta1.Seed)
@@ -87,7 +87,7 @@ func (r *BackupBuckets) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (
 	return reconcile.Result{}, patchConditions(ctx, r.Garden, seed, before)
 }
 
-// judgeBuckets sums buckets up: an error in one outweighs work in progress in others.
+// judgeBuckets summarizes the state of buckets: an error in one outweighs work in progress in others.
 func judgeBuckets(buckets []corev1beta1.BackupBucket) (status corev1beta1.ConditionStatus, reason, message string) {
 	if len(buckets) == 0 {
 		return corev1beta1.ConditionUnknown, reasonBucketsMissing, "The backup bucket has not been created yet."

@@ -15,11 +15,11 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// shootsUnknownAfter is how long a gardenlet may be away before its Shoots' conditions are given up. A node of the seed
-// may be replaced in that time, and every Shoot of the seed is written.
+// shootsUnknownAfter is how long a gardenlet may send no heartbeat before the conditions of its Shoots become Unknown.
+// It allows for the replacement of a node of the Seed, because every Shoot of the Seed is written.
 const shootsUnknownAfter = 5 * time.Minute
 
-// setCondition returns the conditions with one of them set. Times change only when it does.
+// setCondition returns the conditions with one of them set. Its times change only if it changes.
 func setCondition(
 	conditions []corev1beta1.Condition, kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason,
 	message string, now time.Time,
@@ -45,7 +45,7 @@ func setCondition(
 	return append(out, wanted)
 }
 
-// untilShootsUnknown is how long the Shoots of a seed without heartbeat keep their conditions.
+// untilShootsUnknown returns how long the Shoots of a Seed without heartbeat still keep their conditions.
 func untilShootsUnknown(conditions []corev1beta1.Condition, now time.Time) time.Duration {
 	for _, c := range conditions {
 		if c.Type == conditionGardenletReady && c.Status == corev1beta1.ConditionUnknown {
@@ -55,13 +55,13 @@ func untilShootsUnknown(conditions []corev1beta1.Condition, now time.Time) time.
 	return shootsUnknownAfter
 }
 
-// allUnknown reports whether nothing is known.
+// allUnknown reports whether all conditions are Unknown.
 func allUnknown(conditions []corev1beta1.Condition) bool {
 	return !slices.ContainsFunc(conditions,
 		func(c corev1beta1.Condition) bool { return c.Status != corev1beta1.ConditionUnknown })
 }
 
-// unknownAll returns the conditions with nothing known.
+// unknownAll returns the conditions with status Unknown.
 func unknownAll(conditions []corev1beta1.Condition, now time.Time) []corev1beta1.Condition {
 	for _, c := range conditions {
 		if c.Status != corev1beta1.ConditionUnknown {
@@ -73,7 +73,8 @@ func unknownAll(conditions []corev1beta1.Condition, now time.Time) []corev1beta1
 }
 
 // patchConditions writes the status. The gardenlet writes conditions of the same objects, and a merge patch replaces
-// the whole list, hence the resource version; a conflict means that a newer object is on its way.
+// the whole list; therefore the patch carries the resource version. A conflict means that a newer object is about to be
+// reconciled.
 func patchConditions(ctx context.Context, c client.Client, obj, before client.Object) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil

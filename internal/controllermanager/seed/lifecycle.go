@@ -24,7 +24,7 @@ import (
 const (
 	fieldOwner     = "hortus-controller-manager"
 	leaseNamespace = "gardener-system-seed-lease"
-	// leaseGrace is how long a Lease may stay unrenewed: gardenlets renew every few seconds, so that this covers a
+	// leaseGrace is how long a Lease may stay unrenewed: gardenlets renew it every few seconds, so this allows for a
 	// restart.
 	leaseGrace = 40 * time.Second
 
@@ -33,7 +33,7 @@ const (
 
 const conditionGardenletReady corev1beta1.ConditionType = "GardenletReady"
 
-// Lifecycle watches over the heartbeat of every Seed.
+// Lifecycle monitors the heartbeat of every Seed.
 type Lifecycle struct {
 	Garden client.Client // Cached reads, direct writes.
 	Clock  clock.PassiveClock
@@ -54,7 +54,7 @@ func (r *Lifecycle) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// Reconcile judges one Seed's heartbeat, and comes back when it would be overdue.
+// Reconcile checks one Seed's heartbeat, and requeues it for the time at which the heartbeat would be overdue.
 func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reconcile.Result, error) {
 	if seed.DeletionTimestamp.IsZero() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -91,8 +91,7 @@ func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reco
 	return reconcile.Result{}, r.forgetShoots(ctx, seed)
 }
 
-// forgetShoots tells that nothing is known of the Shoots of a lost seed: their conditions are what it was last seen to
-// be.
+// forgetShoots sets the conditions of the Shoots of a Seed without heartbeat to Unknown: they are outdated.
 func (r *Lifecycle) forgetShoots(ctx context.Context, seed *corev1beta1.Seed) error {
 	var shoots corev1beta1.ShootList
 	if err := r.Garden.List(ctx, &shoots, client.MatchingFields{controllerregistration.IndexStatusSeed: seed.Name},
@@ -117,10 +116,10 @@ func (r *Lifecycle) forgetShoots(ctx context.Context, seed *corev1beta1.Seed) er
 type verdict struct {
 	overdue bool
 	message string
-	again   time.Duration // When to look again, if it is not overdue.
+	again   time.Duration // Time until the next check, if it is not overdue.
 }
 
-// judge decides from the last renewal, or from the Seed's creation if there was none.
+// judge decides from the time of the last renewal, or of the Seed's creation if there was none.
 func judge(renewed *time.Time, created, now time.Time) verdict {
 	since, message := created, "The gardenlet has not sent a heartbeat yet."
 	if renewed != nil {
@@ -133,7 +132,7 @@ func judge(renewed *time.Time, created, now time.Time) verdict {
 	return verdict{overdue: true, message: message}
 }
 
-// setUnknown returns the conditions with GardenletReady Unknown; one that says so already stays as it is.
+// setUnknown returns the conditions with GardenletReady Unknown; a condition that already is stays unchanged.
 func setUnknown(conditions []corev1beta1.Condition, message string, now time.Time) []corev1beta1.Condition {
 	wanted := corev1beta1.Condition{
 		Type: conditionGardenletReady, Status: corev1beta1.ConditionUnknown, Reason: reasonStatusUnknown, Message: message,

@@ -1,4 +1,4 @@
-// Package shoot lists the controllers of Shoots in the garden: each is a folder, and decides with pure functions.
+// Package shoot lists the controllers of Shoots in the garden: each is a folder, with pure functions for its decisions.
 package shoot
 
 import (
@@ -19,29 +19,29 @@ import (
 	decision "hortus.dev/hortus/internal/maintenance"
 )
 
-// Config are the operator's choices. Zero values stand for the defaults.
+// Config is the operator's configuration. Zero values mean the defaults.
 type Config struct {
-	// ConcurrentSyncs bounds the Shoots that each controller works on at the same time. Default 5.
+	// ConcurrentSyncs is the maximum number of Shoots that each controller reconciles concurrently. Default 5.
 	ConcurrentSyncs int `json:"concurrentSyncs,omitempty"`
-	// MaintenanceJitterSeed spreads maintenances inside their windows; 'hortus plan' needs the same seed to tell the
-	// instants. Default 0.
+	// MaintenanceJitterSeed distributes maintenances within their time windows; 'hortus plan' needs the same seed to
+	// compute the exact times. Default 0.
 	MaintenanceJitterSeed uint64 `json:"maintenanceJitterSeed,omitempty"`
-	// EnableShootControlPlaneRestarter restarts control plane pods that ask for it in every maintenance. Default true.
+	// EnableShootControlPlaneRestarter restarts control plane pods that request it in every maintenance. Default true.
 	EnableShootControlPlaneRestarter *bool `json:"enableShootControlPlaneRestarter,omitempty"`
 	// EnableShootCoreAddonRestarter restarts CoreDNS in every maintenance. Default false.
 	EnableShootCoreAddonRestarter *bool `json:"enableShootCoreAddonRestarter,omitempty"`
-	// HibernationTriggerDeadline is after which time a missed schedule is not made up for. Default 2h.
+	// HibernationTriggerDeadline is how late a missed schedule is still acted on. Default 2h.
 	HibernationTriggerDeadline metav1.Duration `json:"hibernationTriggerDeadline,omitempty"`
-	// RetryPeriod and RetryJitter are the wait before a Shoot is retried after a rate limit. Default 10m and 5m.
+	// RetryPeriod and RetryJitter define the time before a Shoot is retried after a rate limit. Default 10m and 5m.
 	RetryPeriod metav1.Duration `json:"retryPeriod,omitempty"`
 	RetryJitter metav1.Duration `json:"retryJitter,omitempty"`
-	// QuotaSyncPeriod is how often quotas are looked up again. Default 1h.
+	// QuotaSyncPeriod is how often quotas are read again. Default 1h.
 	QuotaSyncPeriod metav1.Duration `json:"quotaSyncPeriod,omitempty"`
-	// Metrics is where the controllers register theirs; nil registers none.
+	// Metrics is the registry for the controllers' metrics; nil registers none.
 	Metrics prometheus.Registerer `json:"-"`
 }
 
-// defaultConcurrentSyncs gives about 150 maintenances per second against one API server, which is its pace too.
+// defaultConcurrentSyncs allows about 150 maintenances per second with one API server, which is also its limit.
 const defaultConcurrentSyncs = 5
 
 func orDefault[T comparable](value, fallback T) T {
@@ -86,7 +86,7 @@ func AddToManager(mgr manager.Manager, c Config, clock clock.PassiveClock) error
 			Clock:     clock,
 			Period:    orDefault(c.RetryPeriod.Duration, retry.DefaultPeriod),
 			MaxJitter: orDefault(c.RetryJitter.Duration, retry.DefaultJitter),
-			Jitter:    decision.HashJitter(rand.Uint64()), // Nobody needs to foresee a retry.
+			Jitter:    decision.HashJitter(rand.Uint64()), // Nobody needs to predict a retry.
 		}).AddToManager,
 		(&quota.Reconciler{
 			Garden: garden, Live: mgr.GetAPIReader(), Clock: clock,

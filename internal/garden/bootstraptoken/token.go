@@ -1,7 +1,7 @@
-// Package bootstraptoken makes and reads the tokens with which gardenlets request their first certificate.
+// Package bootstraptoken creates and reads the tokens with which gardenlets request their first certificate.
 //
-// A token is one of [Kubernetes' bootstrap tokens], a Secret in kube-system of the garden, with an annotation that says
-// which seed it is for. It ends with its first use, or else when it expires.
+// A token is one of [Kubernetes' bootstrap tokens], a Secret in kube-system of the garden, with an annotation that
+// names its Seed. It can be used once before it expires.
 //
 // [Kubernetes' bootstrap tokens]: https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/
 package bootstraptoken
@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// Group of whoever has a token. The chart "garden" lets it request certificates.
+	// Group of users with a token. The chart "garden" allows it to request certificates.
 	Group = "system:bootstrappers:gardenlets"
-	// AnnotationSeed is the seed that a token is for.
+	// AnnotationSeed names the Seed that a token is for.
 	AnnotationSeed = "hortus.dev/seed"
 
-	// AnnotationRequest is the CertificateSigningRequest that has used the token.
+	// AnnotationRequest names the CertificateSigningRequest that used the token.
 	AnnotationRequest = "hortus.dev/certificate-signing-request"
 
 	keyExpiration = "expiration"
-	// readTime is how long a token lasts after its use, so that the gardenlet can read its certificate.
+	// readTime is how long a token remains valid after its use, so that the gardenlet can read its certificate.
 	readTime = 10 * time.Minute
 
 	userPrefix   = "system:bootstrap:"
@@ -41,7 +41,7 @@ const (
 	characters             = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
 
-// New makes a token for the gardenlet of a seed, and the Secret by which the garden knows it.
+// New returns a token for the gardenlet of a Seed, and the Secret with which the garden authenticates it.
 func New(seed string, end time.Time) (token string, secret *corev1.Secret) {
 	id, key := random(idLength), random(secretLength)
 	return id + "." + key, &corev1.Secret{
@@ -59,7 +59,8 @@ func New(seed string, end time.Time) (token string, secret *corev1.Secret) {
 	}
 }
 
-// Claim marks a token as used by a request, or returns why it cannot be. The Secret is changed only if it has to be.
+// Claim marks a token as used by a request, or returns the reason why it cannot be used. The Secret is changed only if
+// necessary.
 func Claim(secret *corev1.Secret, request string, now time.Time) (problem string) {
 	switch used := secret.Annotations[AnnotationRequest]; {
 	case secret.Annotations[AnnotationSeed] == "":
@@ -78,12 +79,12 @@ func Claim(secret *corev1.Secret, request string, now time.Time) (problem string
 	return ""
 }
 
-// random returns a text of characters that are equally likely.
+// random returns a text of uniformly distributed characters.
 func random(length int) string {
 	const limit = 256 - 256%len(characters) // Bytes from here on would make some characters more likely.
 	var out strings.Builder
 	for next := make([]byte, 1); out.Len() < length; {
-		rand.Read(next) // It does not fail.
+		rand.Read(next) // Never fails.
 		if int(next[0]) < limit {
 			out.WriteByte(characters[int(next[0])%len(characters)])
 		}
@@ -91,7 +92,8 @@ func random(length int) string {
 	return out.String()
 }
 
-// SecretOf returns the Secret of the token that a user has shown; false if it is none of these tokens.
+// SecretOf returns the Secret of the token that a user authenticated with; false if it is not a gardenlet's bootstrap
+// token.
 func SecretOf(username string, groups []string) (client.ObjectKey, bool) {
 	id, isToken := strings.CutPrefix(username, userPrefix)
 	if !isToken || !slices.Contains(groups, Group) {

@@ -11,38 +11,37 @@ import (
 	"hortus.dev/hortus/internal/encryption"
 )
 
-// step is what a rotation does next.
+// step is the next step of a rotation.
 type step string
 
 const (
-	rollOut step = "RollOut" // Wait until every server that runs uses the configuration.
+	rollOut step = "RollOut" // Wait until all running servers use the configuration.
 	begin   step = "Begin"   // Add a new key.
-	wait    step = "Wait"    // Wait until backups have the new key.
+	wait    step = "Wait"    // Wait until backups contain the new key.
 	write   step = "Write"   // Encrypt with the newest key.
-	rewrite step = "Rewrite" // Write every object again.
+	rewrite step = "Rewrite" // Write all objects again.
 	drop    step = "Drop"    // Remove the keys before the predecessor.
 	finish  step = "Finish"  // Record that the rotation is complete.
 	done    step = "Done"
 )
 
-// state is what is known before a step.
+// state is the input of the decision about the next step.
 type state struct {
 	config encryption.Config
-	// rotatedTo is the key of the last rotation that has been completed; "" if there was none.
+	// rotatedTo is the key of the last completed rotation; "" if there was none.
 	rotatedTo string
-	// rolledOut: every server that runs, and every one that may still write, uses the configuration.
+	// rolledOut is true if every server that runs, or may still write, uses the configuration.
 	rolledOut bool
-	// rewrittenWith is the key with which this run of the command has written every object again. An earlier run does not
-	// count: etcd may have been restored since.
+	// rewrittenWith is the key with which this run of the command has written all objects again. An earlier run does not
+	// count, because etcd may have been restored since.
 	rewrittenWith string
-	// active: this run has begun or continued a rotation.
+	// active is true if this run has started or continued a rotation.
 	active bool
-	// keyAge is how long ago the newest key was made, backupDelay how old it has to be before anything is encrypted with
-	// it.
+	// keyAge is the age of the newest key, backupDelay its minimum age before it is used to encrypt.
 	keyAge, backupDelay time.Duration
 }
 
-// next decides what happens next. A rotation that was interrupted is continued; if there is none a new one begins.
+// next returns the next step. An interrupted rotation is continued; otherwise a new one begins.
 func next(s state) (step, error) {
 	target, err := targetOf(s.config)
 	if err != nil {
@@ -68,8 +67,8 @@ func next(s state) (step, error) {
 	return finish, nil
 }
 
-// configAfter is the configuration that a step leads to. It is called when the servers are rolled out; key is the new
-// one of begin, base64 of 32 bytes.
+// configAfter returns the configuration after a step. It is called when the servers are rolled out; key is the new key
+// of step begin, base64 of 32 bytes.
 func configAfter(does step, c encryption.Config, key string) (encryption.Config, error) {
 	target, err := targetOf(c)
 	if err != nil {
@@ -90,7 +89,8 @@ func configAfter(does step, c encryption.Config, key string) (encryption.Config,
 	return c, nil
 }
 
-// targetOf is where the rotation leads that a configuration is part of: the newest key writes, its predecessor is read.
+// targetOf returns the target of the rotation that a configuration is part of: the newest key encrypts, and its
+// predecessor is still used to decrypt.
 func targetOf(c encryption.Config) (encryption.Target, error) {
 	keys, err := newestFirst(c)
 	if err != nil {
@@ -110,12 +110,12 @@ func targetOf(c encryption.Config) (encryption.Target, error) {
 	return t, nil
 }
 
-// writes reports whether all resources are written as the target says.
+// writes reports whether all resources are encrypted with the target's key.
 func writes(c encryption.Config, t encryption.Target) bool {
 	return !slices.ContainsFunc(t.Resources, func(resource string) bool { return c.Of(resource)[0] != t.Writer })
 }
 
-// newestFirst are the keys of a configuration by their numbers.
+// newestFirst returns the keys of a configuration, sorted by descending number.
 func newestFirst(c encryption.Config) ([]encryption.Provider, error) {
 	var keys []encryption.Provider
 	for _, list := range c.Providers {
@@ -141,7 +141,7 @@ func newestFirst(c encryption.Config) ([]encryption.Provider, error) {
 
 func keyName(number int) string { return "key" + strconv.Itoa(number) }
 
-// number of a key; 0 for one that was named by somebody else.
+// number returns the number of a key; 0 if the name is not ours.
 func number(name string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "key"))
 	if err != nil || n < 0 || keyName(n) != name {

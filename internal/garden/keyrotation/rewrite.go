@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	// tries and tryPause bound how long a request is tried again: the aggregator takes some seconds to notice that a
-	// server of several has ended.
+	// tries and tryPause bound the retries of a request: the aggregator takes some seconds to notice that one of several
+	// servers has ended.
 	tries    = 30
 	tryPause = time.Second
 )
 
 // rewrite makes the API server write every object of the target's resources with the target's key.
 //
-// An empty patch is enough: a server writes an object that is stored with another key than the one it writes with even
-// if nothing is changed in it, and otherwise leaves it as it is. So whether the patch has written or not, after it the
-// object is stored with the key. Objects that are made meanwhile are so too, since no server that runs writes with
-// another one.
+// An empty patch is enough: a server writes an object that is stored with a different key than its current one even if
+// the patch changes nothing, and otherwise skips the write. In both cases the object is then stored with the current
+// key. So are objects that are created meanwhile, because no running server writes with a different key.
 func (r *Rotation) rewrite(ctx context.Context, t encryption.Target) error {
 	for _, resource := range t.Resources {
 		gvk, err := r.Garden.RESTMapper().KindFor(schema.ParseGroupResource(resource).WithVersion(""))
@@ -55,7 +54,7 @@ func (r *Rotation) rewrite(ctx context.Context, t encryption.Target) error {
 	return nil
 }
 
-// list reads names only: ShootStates may have 20 MiB each.
+// list reads metadata only, because a ShootState may have 20 MiB.
 func (r *Rotation) list(ctx context.Context, gvk schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
 	like := &metav1.PartialObjectMetadataList{}
 	like.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -74,7 +73,7 @@ func (r *Rotation) list(ctx context.Context, gvk schema.GroupVersionKind) ([]met
 	return objects, err
 }
 
-// writeAgain reports whether the object was changed since it was listed. One that is gone needs nothing.
+// writeAgain reports whether the object has changed since it was listed. It ignores an object that is gone.
 func (r *Rotation) writeAgain(
 	ctx context.Context, gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata,
 ) (changed bool, err error) {
@@ -89,7 +88,7 @@ func (r *Rotation) writeAgain(
 	return changed, err
 }
 
-// retry tries a request again unless the answer says that this would change nothing.
+// retry repeats a request unless the response says that this would not help.
 func (r *Rotation) retry(ctx context.Context, request func() error) error {
 	for try := 1; ; try++ {
 		err := request()

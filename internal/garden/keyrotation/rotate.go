@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	// deploymentName is the Deployment of the API server, volumeName its volume with the encryption configuration.
+	// deploymentName is the API server's Deployment, volumeName its volume with the encryption configuration.
 	deploymentName = "hortus-apiserver"
 	volumeName     = "encryption"
-	// lookPeriod is how often a roll-out is looked at; one takes some ten seconds.
+	// lookPeriod is how often a rollout is checked; it takes about ten seconds.
 	lookPeriod = time.Second
-	// rolloutTimeout bounds one roll-out: an image that has to be pulled takes a few minutes at most.
+	// rolloutTimeout bounds one rollout: pulling an image takes a few minutes at most.
 	rolloutTimeout = 15 * time.Minute
-	// keyBytes is the length of a key of secretbox.
+	// keyBytes is the length of a secretbox key.
 	keyBytes = 32
 )
 
-// Rotation rotates the key. One that was interrupted is continued by another one.
+// Rotation rotates the key. It continues an interrupted rotation.
 type Rotation struct {
-	// Garden reads without a cache.
+	// Garden must read without a cache.
 	Garden client.Client
 	Clock  clock.Clock
 	// Out gets a line for each step.
 	Out io.Writer
 	// Namespace of the API server.
 	Namespace string
-	// BackupDelay is how old a key is before anything is encrypted with it.
+	// BackupDelay is the minimum age of a key before it is used to encrypt.
 	BackupDelay time.Duration
 
 	active        bool
@@ -74,7 +74,7 @@ func (r *Rotation) Run(ctx context.Context) error {
 		}
 		err = r.do(ctx, does, s, now, secret, d)
 		if apierrors.IsConflict(err) {
-			continue // The next look shows who else has changed the Secret, and how.
+			continue // The next read shows who else has changed the Secret.
 		}
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func (r *Rotation) Run(ctx context.Context) error {
 	}
 }
 
-// read returns the Deployment of the API server and the Secret that its pods mount.
+// read returns the API server's Deployment and the Secret that its pods mount.
 func (r *Rotation) read(ctx context.Context) (*appsv1.Deployment, *corev1.Secret, stored, error) {
 	d, secret := &appsv1.Deployment{}, &corev1.Secret{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: deploymentName}, d); err != nil {
@@ -153,7 +153,7 @@ func (r *Rotation) do(
 	return r.save(ctx, secret, now, config, "", "")
 }
 
-// save replaces the configuration. The error is a conflict if somebody else has changed the Secret since it was read.
+// save replaces the configuration. It fails with a conflict if the Secret has changed since it was read.
 func (r *Rotation) save(
 	ctx context.Context, secret *corev1.Secret, now stored, config encryption.Config, annotation, value string,
 ) error {
@@ -161,7 +161,7 @@ func (r *Rotation) save(
 	return r.annotate(ctx, secret, annotation, value)
 }
 
-// annotate updates the Secret; with an annotation, unless that is "".
+// annotate updates the Secret, and sets an annotation unless its name is "".
 func (r *Rotation) annotate(ctx context.Context, secret *corev1.Secret, annotation, value string) error {
 	if annotation != "" {
 		if secret.Annotations == nil {
@@ -175,7 +175,7 @@ func (r *Rotation) annotate(ctx context.Context, secret *corev1.Secret, annotati
 	return nil
 }
 
-// rollOut requests pods with a revision and waits until there are no others.
+// rollOut starts pods for a revision and waits until there are no others.
 func (r *Rotation) rollOut(ctx context.Context, d *appsv1.Deployment, revision int) error {
 	if revisionOf(d.Spec.Template.Annotations) != strconv.Itoa(revision) {
 		fmt.Fprintf(r.Out, "Rolling out revision %d of the encryption configuration.\n", revision)
@@ -207,8 +207,8 @@ func (r *Rotation) rollOut(ctx context.Context, d *appsv1.Deployment, revision i
 	}
 }
 
-// outdated says which server may still use an earlier revision, "" if none does. Pods that are being deleted count as
-// long as they are there: they may still write.
+// outdated returns a message about servers that may still use an earlier revision, "" if there are none. Pods in
+// deletion count until they are gone: they may still write.
 func (r *Rotation) outdated(ctx context.Context, d *appsv1.Deployment, revision int) (string, error) {
 	want := strconv.Itoa(revision)
 	if revisionOf(d.Spec.Template.Annotations) != want {

@@ -14,20 +14,21 @@ import (
 const (
 	// SecretName is the Secret with the encryption configuration, unless the values of the chart name another one.
 	SecretName = "hortus-apiserver-encryption"
-	// KeyConfig is the key of the EncryptionConfiguration in the Secret.
+	// KeyConfig is the Secret's key with the EncryptionConfiguration.
 	KeyConfig = "encryption.yaml"
-	// KeyRevision is the key of the configuration's revision, a number that rises with every change; 0 if there is none.
+	// KeyRevision is the Secret's key with the configuration's revision, a number incremented with every change; 0 if
+	// absent.
 	KeyRevision = "revision"
 
-	// AnnotationRevision on the pods of the API server is the revision that they were started for.
+	// AnnotationRevision on the API server's pods is the revision that they were started for.
 	AnnotationRevision = "hortus.dev/encryption-revision"
-	// annotationRotatedTo on the Secret names the key of the last rotation that has been completed.
+	// annotationRotatedTo on the Secret names the key of the last completed rotation.
 	annotationRotatedTo = "hortus.dev/rotated-to"
-	// annotationKeyMade on the Secret is when the newest key was made, in RFC 3339.
+	// annotationKeyMade on the Secret is the creation time of the newest key, in RFC 3339.
 	annotationKeyMade = "hortus.dev/key-made"
 )
 
-// Resources are what the API server encrypts.
+// Resources are the resources that the API server encrypts.
 var Resources = []string{
 	"controllerdeployments.core.gardener.cloud",
 	"controllerregistrations.core.gardener.cloud",
@@ -35,7 +36,8 @@ var Resources = []string{
 	"shootstates.core.gardener.cloud",
 }
 
-// InitialSecret has the configuration of a garden whose key, base64 of 32 bytes, has never been rotated.
+// InitialSecret returns the Secret with the configuration of a garden whose key, base64 of 32 bytes, has never been
+// rotated.
 func InitialSecret(namespace, key string) *corev1.Secret {
 	first := encryption.Target{
 		Resources: Resources,
@@ -48,7 +50,7 @@ func InitialSecret(namespace, key string) *corev1.Secret {
 	}
 }
 
-// stored is what the Secret says.
+// stored is the content of the Secret.
 type stored struct {
 	config    encryption.Config
 	revision  int
@@ -79,7 +81,7 @@ func readSecret(s *corev1.Secret) (stored, error) {
 	return out, nil
 }
 
-// put the next configuration into the Secret.
+// put writes the next configuration into the Secret.
 func (s stored) put(into *corev1.Secret, next encryption.Config) {
 	into.Data[KeyConfig] = next.Render()
 	into.Data[KeyRevision] = []byte(strconv.Itoa(s.revision + 1))

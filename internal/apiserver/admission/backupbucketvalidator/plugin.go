@@ -1,5 +1,5 @@
-// Package backupbucketvalidator demands that a WorkloadIdentity for backups is one for the bucket's provider, and warns
-// of deprecated spellings and of what has no effect.
+// Package backupbucketvalidator requires a WorkloadIdentity for backups to be one for the bucket's provider. It warns
+// of deprecated fields and of settings without effect.
 package backupbucketvalidator
 
 import (
@@ -27,8 +27,8 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Admit warns of the older spelling of the credentials, and of what has no effect, also in BackupEntries. Behind
-// admission both spellings are there.
+// Admit warns of the deprecated spelling of the credentials and of settings without effect, also for BackupEntries. It
+// warns before the strategy fills in the other spelling.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" {
 		return nil
@@ -48,7 +48,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// Validate looks at new credentials.
+// Validate checks new credentials.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "backupbuckets"); !concerns {
 		return err
@@ -71,7 +71,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		ref.Namespace+"/"+ref.Name, target, bucket.Spec.Provider.Type))
 }
 
-// MismatchedIdentity compares the target of a WorkloadIdentity, empty if there is none, with a provider.
+// MismatchedIdentity compares a WorkloadIdentity's target type with a provider type. target is empty if the
+// WorkloadIdentity does not exist.
 func MismatchedIdentity(path *field.Path, identity, target, provider string) field.ErrorList {
 	switch target {
 	case provider:

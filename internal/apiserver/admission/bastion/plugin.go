@@ -1,4 +1,4 @@
-// Package bastion completes Bastions from their Shoots, and refuses those that lead nowhere.
+// Package bastion completes Bastions from their Shoots, and rejects Bastions whose Shoot cannot have one.
 package bastion
 
 import (
@@ -26,7 +26,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Admit reads the Shoot of a new Bastion. Later changes cannot concern it.
+// Admit completes a new Bastion from its Shoot, and records its creator. Later changes cannot affect either.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	bastion, ok := a.GetObject().(*operationsv1alpha1.Bastion)
 	if !ok || a.GetSubresource() != "" {
@@ -40,7 +40,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	metav1.SetMetaDataAnnotation(&bastion.ObjectMeta, corev1beta1.AnnotationCreatedBy, a.GetUserInfo().GetName())
 	if bastion.Spec.ShootRef.Name == "" {
-		return nil // Validation asks for it.
+		return nil // Validation requires it.
 	}
 	shoot := &corev1beta1.Shoot{}
 	err := p.Live.Get(ctx, client.ObjectKey{Namespace: a.GetNamespace(), Name: bastion.Spec.ShootRef.Name}, shoot)
@@ -55,7 +55,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 
 var shootPath = field.NewPath("spec", "shootRef", "name")
 
-// keepCreator gives the record back that an update changes.
+// keepCreator restores the record of the creator if an update changes it.
 func keepCreator(bastion, old *operationsv1alpha1.Bastion) {
 	creator, known := old.Annotations[corev1beta1.AnnotationCreatedBy]
 	if known && bastion.Annotations[corev1beta1.AnnotationCreatedBy] != creator {

@@ -1,4 +1,5 @@
-// Package controllerregistrationresources demands that each kind and type of extension object has one owner.
+// Package controllerregistrationresources requires each kind and type of extension object to have one primary
+// ControllerRegistration.
 package controllerregistrationresources
 
 import (

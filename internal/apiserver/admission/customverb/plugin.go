@@ -1,4 +1,4 @@
-// Package customverb demands a verb of its own for changes that not everybody may make who may update the object.
+// Package customverb requires a permission in addition to update (a custom verb) for some changes.
 package customverb
 
 import (
@@ -32,7 +32,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate asks for the verbs that a change needs.
+// Validate checks that the caller has the verbs that a change needs.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" {
 		return nil
@@ -54,15 +54,15 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return hortusadmission.Forbid(a, errs)
 }
 
-// change is one that needs a verb.
+// change is a change that needs a custom verb.
 type change struct {
 	verb  string
 	path  *field.Path
-	to    string          // What is done, for messages: a verb and its object.
-	owner *rbacv1.Subject // Needs no verb for it.
+	to    string          // The change, for messages: a verb and its object.
+	owner *rbacv1.Subject // The user who is exempt; nil if there is none.
 }
 
-// refusal says who could make the change.
+// refusal names the permission that the change needs.
 func (c change) refusal(a admission.Attributes) *field.Error {
 	on := a.GetResource().GroupResource().String()
 	if a.GetName() != "" {
@@ -78,7 +78,7 @@ func (c change) refusal(a admission.Attributes) *field.Error {
 	return field.Forbidden(c.path, text)
 }
 
-// changesOf lists the changes of a request that need verbs.
+// changesOf returns the changes of a request that need custom verbs.
 func changesOf(a admission.Attributes) []change {
 	switch object := a.GetObject().(type) {
 	case *corev1beta1.Project:
@@ -97,7 +97,7 @@ func changesOf(a admission.Attributes) []change {
 	return nil
 }
 
-// before returns what is stored, or an empty object on creation.
+// before returns the stored object, or an empty object on creation.
 func before[T runtime.Object](a admission.Attributes, empty T) T {
 	if old, ok := a.GetOldObject().(T); ok && a.GetOperation() != admission.Create {
 		return old
@@ -107,7 +107,7 @@ func before[T runtime.Object](a admission.Attributes, empty T) T {
 
 var specPath = field.NewPath("spec")
 
-// ofShoot is about the pools that are to run the Shoot's own control plane.
+// ofShoot returns the changes to pools that run the Shoot's own control plane.
 func ofShoot(shoot, old *corev1beta1.Shoot) []change {
 	hosting, path := controlPlanePools(old), specPath.Child("provider", "workers")
 	var changes []change
@@ -166,7 +166,7 @@ func ofProfile(profile, old *corev1beta1.NamespacedCloudProfile) []change {
 	return changes
 }
 
-// changing names the elements that two lists do not have alike, in moderation.
+// changing names the elements that differ between two lists, at most 10.
 func changing[T any](now, old []T, name func(T) string) string {
 	before := make(map[string]T, len(old))
 	for _, element := range old {
@@ -182,12 +182,12 @@ func changing[T any](now, old []T, name func(T) string) string {
 	}
 	names = slices.AppendSeq(names, maps.Keys(before))
 	if len(names) == 0 {
-		return "change it" // In its order only, for instance.
+		return "change it" // Only the order differs, for instance.
 	}
 	return "change " + hortusadmission.Named(names)
 }
 
-// ofProject returns the first kind of change that needs a verb.
+// ofProject returns the first kind of change that needs a custom verb.
 func ofProject(project, old *corev1beta1.Project, caller user.Info) []change {
 	if now, before := whitelist(project), whitelist(old); !equality.Semantic.DeepEqual(now, before) {
 		return []change{{
@@ -216,7 +216,7 @@ func ofProject(project, old *corev1beta1.Project, caller user.Info) []change {
 	return nil
 }
 
-// show names a subject in messages.
+// show names a subject for messages.
 func show(subject rbacv1.Subject) string {
 	name := subject.Name
 	if subject.Namespace != "" {
@@ -232,7 +232,7 @@ func id(t corev1beta1.Toleration) string {
 	return t.Key + "=" + *t.Value
 }
 
-// whitelist leaves out what defaulting adds to the project of the namespace garden.
+// whitelist returns the project's whitelist without the entry that defaulting adds in the namespace garden.
 func whitelist(project *corev1beta1.Project) []corev1beta1.Toleration {
 	if project.Spec.Tolerations == nil {
 		return nil
@@ -249,7 +249,8 @@ func whitelist(project *corev1beta1.Project) []corev1beta1.Toleration {
 	return list
 }
 
-// people returns the members that are people, except the owner, who may always be a member. Their roles are sorted.
+// people returns the members other than service accounts and the owner, with their roles sorted. The owner may always
+// be a member.
 func people(p *corev1beta1.Project) map[rbacv1.Subject]corev1beta1.ProjectMember {
 	members := map[rbacv1.Subject]corev1beta1.ProjectMember{}
 	for _, member := range p.Spec.Members {
@@ -265,7 +266,7 @@ func people(p *corev1beta1.Project) map[rbacv1.Subject]corev1beta1.ProjectMember
 	return members
 }
 
-// isCaller says whether a subject is the one who makes the request.
+// isCaller reports whether a subject is the caller.
 func isCaller(subject *rbacv1.Subject, caller user.Info) bool {
 	if subject == nil {
 		return false

@@ -1,5 +1,5 @@
-// Package deletionconfirmation demands that the deletion of what cannot be brought back is confirmed first, and, where
-// a project asks for it, confirmed by a second person.
+// Package deletionconfirmation requires a confirmation before the deletion of objects that cannot be restored. Projects
+// with spec.dualApprovalForDeletion require it from a second person.
 package deletionconfirmation
 
 import (
@@ -30,7 +30,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Admit records who confirmed a deletion. Nobody can write that record.
+// Admit records the user who confirmed a deletion. Users cannot change the record.
 func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerned(a) || a.GetOperation() == admission.Delete {
 		return nil
@@ -65,7 +65,7 @@ func record(object metav1.Object, old map[string]string, user string) {
 	object.SetAnnotations(annotations)
 }
 
-// Validate decides about a deletion. For a collection it is asked once per object.
+// Validate checks a deletion. For a deletion of a collection it is called once per object.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerned(a) || a.GetOperation() != admission.Delete || a.GetSubresource() != "" {
 		return nil
@@ -98,7 +98,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// orphan: the Shoot of a ShootState is gone, and its deletion was confirmed. The garbage collector confirms nothing.
+// orphan reports whether the Shoot of a ShootState is gone. The deletion of that Shoot was confirmed, and the garbage
+// collector, which deletes the ShootState, confirms nothing.
 func (p *plugin) orphan(ctx context.Context, state *corev1beta1.ShootState) (bool, error) {
 	owner := metav1.GetControllerOf(state)
 	if owner == nil {
@@ -117,7 +118,7 @@ func (p *plugin) orphan(ctx context.Context, state *corev1beta1.ShootState) (boo
 
 var annotationsPath = field.NewPath("metadata", "annotations")
 
-// unconfirmed says how to confirm the deletion of an object.
+// unconfirmed returns an error with the command that confirms the deletion of an object.
 func unconfirmed(kind string, object metav1.Object) *field.Error {
 	path, namespace := annotationsPath.Key(corev1beta1.AnnotationConfirmationDeletion), ""
 	if object.GetNamespace() != "" {
@@ -131,7 +132,7 @@ func unconfirmed(kind string, object metav1.Object) *field.Error {
 	return field.Required(path, how)
 }
 
-// samePerson says that the one who confirmed a deletion cannot be the one who deletes.
+// samePerson returns the error that the user who confirmed a deletion also requests it.
 func samePerson(project, user string) *field.Error {
 	return field.Invalid(annotationsPath.Key(corev1beta1.AnnotationDeletionConfirmedBy), user,
 		fmt.Sprintf("spec.dualApprovalForDeletion of Project %q demands that another person deletes the Shoot than the one who confirmed it", project))

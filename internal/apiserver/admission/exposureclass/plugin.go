@@ -38,7 +38,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	class := &corev1beta1.ExposureClass{}
 	if err := p.Get(ctx, "", *shoot.Spec.ExposureClassName, class); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil // Reported by the plugin that checks references.
+			return nil // Rejected by the plugin resourcereference.
 		}
 		return apierrors.NewInternalError(err)
 	}

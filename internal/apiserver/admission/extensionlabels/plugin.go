@@ -1,5 +1,5 @@
-// Package extensionlabels marks objects with the extensions that they use, so that webhooks of extensions can select
-// the objects that concern them.
+// Package extensionlabels labels objects with the extensions that they use, so that webhooks of extensions can select
+// them.
 package extensionlabels
 
 import (
@@ -47,7 +47,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		}
 		parent := &corev1beta1.CloudProfile{}
 		if err := p.Get(ctx, "", object.Spec.Parent.Name, parent); err != nil {
-			return nil // Reported by the plugin that checks references.
+			return nil // Rejected by the plugin resourcereference.
 		}
 		used.add(corev1beta1.LabelPrefixProvider, parent.Spec.Type)
 	case *corev1beta1.SecretBinding:
@@ -63,7 +63,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	case *corev1beta1.BackupEntry:
 		bucket := &corev1beta1.BackupBucket{}
 		if err := p.Live.Get(ctx, client.ObjectKey{Name: object.Spec.BucketName}, bucket); err != nil {
-			return nil // Reported by the plugin that checks references.
+			return nil // Rejected by the plugin resourcereference.
 		}
 		used.add(corev1beta1.LabelPrefixProvider, bucket.Spec.Provider.Type)
 	default:
@@ -74,12 +74,12 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// labels are the keys of the labels that an object must have.
+// labels are the keys of labels that an object must have.
 type labels []string
 
 func (l *labels) add(prefix string, types ...string) {
 	for _, name := range types {
-		// A type that cannot be part of a label is refused by validation, which says so better than a bad label.
+		// A type that cannot be part of a label is rejected by validation, with a better message.
 		if len(validation.IsQualifiedName(prefix+name)) == 0 {
 			*l = append(*l, prefix+name)
 		}

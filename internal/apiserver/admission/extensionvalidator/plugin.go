@@ -1,5 +1,5 @@
-// Package extensionvalidator demands that somebody serves the types that an object asks for. Without an extension the
-// object would wait for ever.
+// Package extensionvalidator requires a registered extension for each type that an object uses. Without an extension
+// the object would never be reconciled.
 package extensionvalidator
 
 import (
@@ -31,7 +31,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate compares the types that an object asks for with those of the registrations.
+// Validate compares the types that an object uses with the registered types.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" {
 		return nil
@@ -56,7 +56,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return hortusadmission.Forbid(a, errs)
 }
 
-// asked returns the types that an object asks for, nothing if the request does not change what it asks for.
+// asked returns the types that an object uses; none if it is being deleted or its spec does not change.
 func asked(a admission.Attributes) []use {
 	object, ok := a.GetObject().(metav1.Object)
 	if !ok || object.GetDeletionTimestamp() != nil {
@@ -123,15 +123,15 @@ func ofSeed(seed *corev1beta1.Seed) []use {
 	return uses
 }
 
-// use is a type that an object asks for.
+// use is a type that an object uses.
 type use struct {
 	kind, name string
 	path       *field.Path
-	cluster    corev1beta1.ClusterType // For which the type is wanted; counts for kind Extension only.
-	workerless bool                    // The object is a Shoot without workers.
+	cluster    corev1beta1.ClusterType // That must support the type; kind Extension only.
+	workerless bool                    // The object is a workerless Shoot.
 }
 
-// offer is what is registered of a type.
+// offer describes a registered type.
 type offer struct {
 	clusters   []corev1beta1.ClusterType // For kind Extension.
 	workerless bool
@@ -184,7 +184,7 @@ func joined(clusters []corev1beta1.ClusterType) string {
 	return strings.Join(names, ", ")
 }
 
-// typesOf names the types of a kind for which an extension is registered.
+// typesOf lists the registered types of a kind.
 func typesOf(kind string, registered map[key]offer) string {
 	var names []string
 	for offered := range registered {

@@ -1,4 +1,4 @@
-// Package finalizerremoval keeps finalizers from being removed while they protect something.
+// Package finalizerremoval rejects the removal of finalizers that still protect something.
 package finalizerremoval
 
 import (
@@ -28,7 +28,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate decides about the removal of the finalizer.
+// Validate checks the removal of the finalizer.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, ok := a.GetObject().(metav1.Object)
 	if !ok {
@@ -61,7 +61,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 
 var finalizersPath = field.NewPath("metadata", "finalizers")
 
-// tooEarly says what is to happen before the finalizer of a Shoot goes.
+// tooEarly returns an error with the conditions for removing the finalizer of a Shoot.
 func tooEarly(shoot *corev1beta1.Shoot) *field.Error {
 	what := "wait until then"
 	if shoot.DeletionTimestamp == nil {
@@ -74,14 +74,14 @@ func tooEarly(shoot *corev1beta1.Shoot) *field.Error {
 			corev1beta1.LastOperationStateSucceeded, what))
 }
 
-// inUse says which Shoot keeps the finalizer of a binding.
+// inUse returns an error that names a Shoot that uses the binding.
 func inUse(shoot string) *field.Error {
 	return field.Forbidden(finalizersPath,
 		fmt.Sprintf("%q cannot be removed while Shoot %q uses the binding; delete the Shoot or change its binding first",
 			corev1beta1.FinalizerName, shoot))
 }
 
-// cleanedUp says whether nothing of the cluster is left, or nothing was ever made.
+// cleanedUp reports whether the cluster has been deleted completely or was never created.
 func cleanedUp(shoot *corev1beta1.Shoot) bool {
 	last := shoot.Status.LastOperation
 	if shoot.Status.TechnicalID == "" || last == nil {
@@ -91,7 +91,7 @@ func cleanedUp(shoot *corev1beta1.Shoot) bool {
 		last.Progress == 100
 }
 
-// userOf returns the name of a Shoot that uses a binding.
+// userOf returns the name of a Shoot that uses a binding, "" if there is none.
 func (p *plugin) userOf(ctx context.Context, binding any) (string, error) {
 	object := binding.(metav1.Object)
 	_, secretBinding := binding.(*corev1beta1.SecretBinding)
@@ -103,7 +103,7 @@ func (p *plugin) userOf(ctx context.Context, binding any) (string, error) {
 	if len(shoots) > 0 {
 		return shoots[0].Name, nil
 	}
-	// The cache may not have a new Shoot yet, and what the finalizer protects cannot be brought back.
+	// The cache may not contain a new Shoot yet, and the objects behind the finalizer cannot be restored.
 	live := &corev1beta1.ShootList{}
 	if err := p.Live.List(ctx, live, client.InNamespace(object.GetNamespace())); err != nil {
 		return "", fmt.Errorf("list Shoots of namespace %q: %w", object.GetNamespace(), err)

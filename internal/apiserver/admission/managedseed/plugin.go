@@ -1,4 +1,4 @@
-// Package managedseed completes the Seed of a ManagedSeed from its Shoot, and refuses what contradicts the Shoot.
+// Package managedseed completes the Seed of a ManagedSeed from its Shoot, and rejects values that contradict the Shoot.
 package managedseed
 
 import (
@@ -34,7 +34,7 @@ var (
 	configPath = specPath.Child("gardenlet", "config", "seedConfig")
 )
 
-// Admit completes a ManagedSeed. Problems are answered with 422, since they are about its fields.
+// Admit completes a ManagedSeed. Invalid fields result in status 422.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "managedseeds"); !concerns {
 		return err
@@ -49,7 +49,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 				fmt.Sprintf("must be %q", corev1beta1.GardenNamespace))})
 	}
 	if managed.Spec.Shoot == nil || managed.Spec.Shoot.Name == "" {
-		return nil // Validation asks for it.
+		return nil // Validation requires it.
 	}
 	shoot := &corev1beta1.Shoot{}
 	if err := p.Live.Get(ctx, client.ObjectKey{Namespace: a.GetNamespace(), Name: managed.Spec.Shoot.Name},
@@ -80,7 +80,7 @@ func (p *plugin) complete(
 ) error {
 	config, err := readConfig(managed.Spec.Gardenlet.Config)
 	if config == nil || err != nil {
-		return nil // Validation says what is wrong with it.
+		return nil // Rejected by validation.
 	}
 	domains, err := p.defaultDomainsOf(ctx, shoot)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p *plugin) defaultDomainsOf(
 	return seed.Spec.DNS.Defaults, nil
 }
 
-// unfit says why a Shoot cannot become a Seed.
+// unfit returns the reasons why a Shoot cannot become a Seed.
 func unfit(shoot *corev1beta1.Shoot) field.ErrorList {
 	var problems []string
 	if shoot.DeletionTimestamp != nil {

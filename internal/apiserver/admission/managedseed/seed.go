@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/shootmanagedseed"
 )
 
-// config is a GardenletConfiguration, of which only the Seed is of interest here. The rest stays as it is written.
+// config is a GardenletConfiguration, of which only the Seed is decoded. The other fields are kept unchanged.
 type config struct {
 	document map[string]json.RawMessage
 	seed     corev1beta1.SeedTemplate
@@ -23,7 +23,7 @@ type config struct {
 
 const keySeed = "seedConfig"
 
-// readConfig returns nil if there is no Seed to complete.
+// readConfig decodes the configuration; nil if it has no Seed.
 func readConfig(raw *runtime.RawExtension) (*config, error) {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil, nil
@@ -54,8 +54,8 @@ func (c *config) write() (*runtime.RawExtension, error) {
 
 func ingressDomain(shoot *corev1beta1.Shoot) string { return "ingress." + *shoot.Spec.DNS.Domain }
 
-// fillSeed fills the empty fields of a Seed that follow from the Shoot it runs in. domains are the default domains of
-// the Seed that runs the Shoot.
+// fillSeed sets the empty fields of a Seed that follow from the Shoot it runs in. domains are the default domains of
+// the Seed that runs the Shoot's control plane.
 func fillSeed(seed *corev1beta1.SeedSpec, shoot *corev1beta1.Shoot, domains []corev1beta1.SeedDNSProviderConfig) {
 	setEmpty(&seed.Provider.Type, shoot.Spec.Provider.Type)
 	setEmpty(&seed.Provider.Region, shoot.Spec.Region)
@@ -88,7 +88,7 @@ func fillSeed(seed *corev1beta1.SeedSpec, shoot *corev1beta1.Shoot, domains []co
 	}
 }
 
-// dnsProvider is the one that manages the Shoot's own domain: its primary provider, or that of the default domain.
+// dnsProvider returns the provider of the Shoot's own domain: the Shoot's primary provider, or the default domain's.
 func dnsProvider(shoot *corev1beta1.Shoot, domains []corev1beta1.SeedDNSProviderConfig) *corev1beta1.SeedDNSProvider {
 	for _, provider := range shoot.Spec.DNS.Providers {
 		if provider.Primary == nil || !*provider.Primary || provider.Type == nil || provider.CredentialsRef == nil {
@@ -107,7 +107,7 @@ func dnsProvider(shoot *corev1beta1.Shoot, domains []corev1beta1.SeedDNSProvider
 	return nil
 }
 
-// contradictions are fields of a Seed that cannot be true for the Shoot it runs in.
+// contradictions returns the fields of a Seed that contradict the Shoot it runs in.
 func contradictions(seed *corev1beta1.SeedSpec, shoot *corev1beta1.Shoot) field.ErrorList {
 	path := configPath.Child("spec")
 	var errs field.ErrorList

@@ -1,4 +1,4 @@
-// Package managedseedshoot keeps ManagedSeeds while their Seeds run control planes.
+// Package managedseedshoot rejects the deletion of ManagedSeeds while their Seeds run control planes.
 package managedseedshoot
 
 import (
@@ -23,7 +23,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate decides about a deletion. For a collection it is asked once per object.
+// Validate checks a deletion. For a deletion of a collection it is called once per object.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	managed, ok := a.GetOldObject().(*seedmanagementv1alpha1.ManagedSeed)
 	if !ok || a.GetSubresource() != "" {

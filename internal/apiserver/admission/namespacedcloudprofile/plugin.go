@@ -1,5 +1,5 @@
-// Package namespacedcloudprofile checks that what a project changes in a CloudProfile fits it, and that nothing in use
-// is taken away.
+// Package namespacedcloudprofile checks that a project's changes fit the CloudProfile they are made to, and that
+// nothing in use is removed.
 package namespacedcloudprofile
 
 import (
@@ -81,7 +81,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return hortusadmission.Forbid(a, errs)
 }
 
-// overrides checks that versions of the parent are changed only in what a project may decide: when they expire.
+// overrides checks that a project changes nothing of the parent's versions but their expiration dates.
 func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec) field.ErrorList {
 	var errs field.ErrorList
 	offered := map[string]bool{}
@@ -127,7 +127,7 @@ func overrides(spec *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1
 	return errs
 }
 
-// available names what there is.
+// available lists the offered versions or types.
 func available(offered []string) string {
 	if len(offered) == 0 {
 		return "none"
@@ -149,13 +149,13 @@ func imageOverrides(
 		}
 	}
 	if !found {
-		return nil // An image of the project's own.
+		return nil // An image that the project adds.
 	}
 	var errs field.ErrorList
 	for j := range image.Versions {
 		version, path := &image.Versions[j], path.Child("versions").Index(j)
 		if !offered[version.Version] {
-			continue // A version of the project's own.
+			continue // A version that the project adds.
 		}
 		if version.ExpirationDate == nil {
 			errs = append(errs, field.Invalid(path.Child("expirationDate"), nil,
@@ -179,8 +179,8 @@ func imageOverrides(
 	return errs
 }
 
-// bornExpired refuses versions of the project's own that come in expired, as new versions of a CloudProfile are. Those
-// of the parent may be expired for the project at once; later dates in the past are refused by static validation.
+// bornExpired rejects versions added by the project that have already expired, as for new versions of a CloudProfile.
+// Versions of the parent may expire earlier in the project; static validation rejects changed dates in the past.
 func bornExpired(
 	profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta1.CloudProfileSpec, now time.Time,
 ) field.ErrorList {
@@ -207,7 +207,7 @@ func bornExpired(
 	return errs
 }
 
-// merged checks that parent and changes together are a valid profile.
+// merged checks that the parent with the changes is a valid profile.
 func (p *plugin) merged(profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta1.CloudProfile) field.ErrorList {
 	whole := parent.DeepCopy()
 	whole.Spec = versionclass.Merge(&parent.Spec, &profile.Spec)
@@ -215,7 +215,7 @@ func (p *plugin) merged(profile *corev1beta1.NamespacedCloudProfile, parent *cor
 	return corev1beta1.ValidateCloudProfile(whole)
 }
 
-// lost names the Shoots that use what an update takes away.
+// lost lists the Shoots that use an offer which an update removes.
 func lost(before, after *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoot) field.ErrorList {
 	offered := func(spec *corev1beta1.CloudProfileSpec) map[string]bool {
 		set := map[string]bool{}
@@ -259,7 +259,7 @@ func lost(before, after *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoo
 	return errs
 }
 
-// unexpired names the Shoots that use a version which expires because its later date is taken away.
+// unexpired lists the Shoots that use a version which expires because the update removes its later date.
 func unexpired(
 	spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec, shoots []corev1beta1.Shoot,
 	now time.Time,
@@ -291,7 +291,7 @@ func unexpired(
 	return errs
 }
 
-// overridden returns the versions that a child says something about.
+// overridden returns the versions that a NamespacedCloudProfile lists.
 func overridden(spec *corev1beta1.NamespacedCloudProfileSpec) map[string]bool {
 	set := map[string]bool{}
 	if spec.Kubernetes != nil {
@@ -307,7 +307,7 @@ func overridden(spec *corev1beta1.NamespacedCloudProfileSpec) map[string]bool {
 	return set
 }
 
-// updateStrategies keeps the strategy of an image that the parent has, too, by now.
+// updateStrategies rejects changing the update strategy of an image that the parent now has, too.
 func updateStrategies(
 	spec, old *corev1beta1.NamespacedCloudProfileSpec, parent *corev1beta1.CloudProfileSpec,
 ) field.ErrorList {
@@ -333,7 +333,8 @@ func updateStrategies(
 	return errs
 }
 
-// usersOf returns the names of the Shoots that use something which matters. Shoots that go do not count.
+// usersOf returns the names of Shoots by the versions and types they use, for those that matter. Shoots in deletion do
+// not count.
 func usersOf(shoots []corev1beta1.Shoot, matters func(string) bool) map[string][]string {
 	users := map[string][]string{}
 	for i := range shoots {
@@ -349,7 +350,7 @@ func usersOf(shoots []corev1beta1.Shoot, matters func(string) bool) map[string][
 	return users
 }
 
-// pathOf returns the list in which something is offered that Shoots use.
+// pathOf returns the list that offers a version or type.
 func pathOf(used string) *field.Path {
 	switch {
 	case strings.HasPrefix(used, "kubernetes "):

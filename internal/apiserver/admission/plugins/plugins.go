@@ -1,4 +1,4 @@
-// Package plugins is the list of all admission plugins, in their order.
+// Package plugins lists all admission plugins in their order.
 package plugins
 
 import (
@@ -38,11 +38,11 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/tolerationrestriction"
 )
 
-// own lists our plugins in the order in which they decide.
+// own lists our plugins in the order in which they are called.
 var own = []struct {
 	name string
 	make func(io.Reader) (admission.Interface, error)
-	off  bool // Until it is switched on.
+	off  bool // Disabled by default.
 }{
 	{name: seedrestriction.Name, make: seedrestriction.New},
 	{name: resourcereference.Name, make: resourcereference.New},
@@ -53,13 +53,13 @@ var own = []struct {
 	{name: shootmanagedseed.Name, make: shootmanagedseed.New},
 	{name: shootnodelocaldns.Name, make: shootnodelocaldns.New, off: true},
 	{name: shootdnsrewriting.Name, make: shootdnsrewriting.New, off: true},
-	{name: shootvpa.Name, make: shootvpa.New, off: true}, // Nothing deploys one yet.
+	{name: shootvpa.Name, make: shootvpa.New, off: true}, // Nothing deploys a VPA yet.
 	{name: resourcereservation.Name, make: resourcereservation.New},
 	{name: shootmutator.Name, make: shootmutator.New},
 	{name: shootvalidator.Name, make: shootvalidator.New},
 	{name: shootquota.Name, make: shootquota.New},
 	{name: namespacedcloudprofile.Name, make: namespacedcloudprofile.New},
-	{name: extensionlabels.Name, make: extensionlabels.New}, // Images are known by now.
+	{name: extensionlabels.Name, make: extensionlabels.New}, // Images have been completed by shootmutator.
 	{name: seedvalidator.Name, make: seedvalidator.New},
 	{name: seedmutator.Name, make: seedmutator.New},
 	{name: controllerregistrationresources.Name, make: controllerregistrationresources.New},
@@ -82,7 +82,7 @@ func Names() []string {
 	return names
 }
 
-// Register adds our plugins to those of the library, behind the check of namespaces and before policies and webhooks.
+// Register adds our plugins to the library's, after NamespaceLifecycle and before policies and webhooks.
 func Register(options *genericoptions.AdmissionOptions) {
 	for _, plugin := range own {
 		options.Plugins.Register(plugin.name, plugin.make)

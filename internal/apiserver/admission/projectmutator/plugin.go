@@ -1,4 +1,4 @@
-// Package projectmutator records who made a project and keeps its owner among its members.
+// Package projectmutator records the creator of a project and keeps its owner among its members.
 package projectmutator
 
 import (
@@ -40,7 +40,7 @@ func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	return nil
 }
 
-// subject returns the subject that a user name stands for.
+// subject returns the subject for a user name.
 func subject(name string) rbacv1.Subject {
 	if namespace, account, err := serviceaccount.SplitUsername(name); err == nil {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}
@@ -48,7 +48,7 @@ func subject(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }
 
-// ownerOf returns the first member with the role owner, else the creator.
+// ownerOf returns the first member with the role owner, or else the creator.
 func ownerOf(project *corev1beta1.Project, creator rbacv1.Subject) *rbacv1.Subject {
 	for _, member := range project.Spec.Members {
 		if member.Role == corev1beta1.ProjectMemberOwner || slices.Contains(member.Roles, corev1beta1.ProjectMemberOwner) {

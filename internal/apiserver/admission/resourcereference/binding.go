@@ -18,13 +18,13 @@ import (
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
 )
 
-// binding is what the two kinds of bindings have in common.
+// binding holds the fields that both kinds of bindings share.
 type binding struct {
 	namespace   string
-	key         string // In the index of Shoots.
+	key         string // Key in the index of Shoots.
 	credentials corev1.ObjectReference
 	path        *field.Path // Of credentials.
-	provider    string      // Types, separated by commas; empty for old SecretBindings.
+	provider    string      // Provider types, separated by commas; empty for old SecretBindings.
 	quotas      []corev1.ObjectReference
 }
 
@@ -53,7 +53,7 @@ func newBinding(
 	return binding{namespace, key, ref, field.NewPath(path), provider, quotas}
 }
 
-// binding checks a new binding. There is at most one quota per kind of scope.
+// binding checks a new binding. It may have at most one quota per scope.
 func (p *plugin) binding(ctx context.Context, a admission.Attributes, b binding) (field.ErrorList, error) {
 	errs, err := p.check(ctx, a, reference{ObjectReference: b.credentials, path: b.path})
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *plugin) binding(ctx context.Context, a admission.Attributes, b binding)
 			return nil, err
 		}
 	}
-	scopes := map[string]int{} // With the index of their quota.
+	scopes := map[string]int{} // Scopes, with the index of their quota.
 	for i, quota := range b.quotas {
 		path := field.NewPath("quotas").Index(i)
 		if quota.Namespace == "" {
@@ -102,7 +102,7 @@ func scopeOf(quota *corev1beta1.Quota) string {
 	return "credentials"
 }
 
-// users checks that a binding fits the Shoots that use it already.
+// users checks that a binding fits the Shoots that already use it.
 func (p *plugin) users(ctx context.Context, b binding) (field.ErrorList, error) {
 	if b.provider == "" {
 		return nil, nil
@@ -124,7 +124,7 @@ func otherProviders(types string, shoots []corev1beta1.Shoot) field.ErrorList {
 	return nil
 }
 
-// credentials checks that what a binding refers to are credentials of its provider.
+// credentials checks that a binding refers to credentials of its provider.
 func (p *plugin) credentials(ctx context.Context, b binding) (field.ErrorList, error) {
 	key := client.ObjectKey{Namespace: b.credentials.Namespace, Name: b.credentials.Name}
 	labels := map[string]string{}
@@ -158,7 +158,7 @@ func (p *plugin) credentials(ctx context.Context, b binding) (field.ErrorList, e
 	}
 }
 
-// dryRunPrefix begins the names of the copies that webhooks of providers are asked about. None is ever stored.
+// dryRunPrefix is the name prefix of the dry-run copies that the provider's webhooks check. None is ever stored.
 const dryRunPrefix = "check-credentials-"
 
 func otherTarget(identity *securityv1alpha1.WorkloadIdentity, provider string, path *field.Path) field.ErrorList {
@@ -171,7 +171,7 @@ func otherTarget(identity *securityv1alpha1.WorkloadIdentity, provider string, p
 	return nil
 }
 
-// refusedCopy passes on what a webhook of the provider thinks of the credentials.
+// refusedCopy turns a rejection of the credentials by the provider's webhook into a field error.
 func refusedCopy(b binding, err error) (field.ErrorList, error) {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return field.ErrorList{

@@ -12,7 +12,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// removed is what an update takes out of a profile.
+// removed is what an update removes from a profile.
 type removed struct {
 	kubernetes sets.Set[string]
 	images     sets.Set[string] // As name:version.
@@ -35,7 +35,7 @@ func removedFrom(profile, old *corev1beta1.CloudProfileSpec) removed {
 	return removed{before.kubernetes.Difference(now.kubernetes), before.images.Difference(now.images)}
 }
 
-// cloudProfile checks that what is removed from a profile is not in use, and that no Shoot exceeds new limits.
+// cloudProfile checks that nothing in use is removed from a profile, and that no Shoot exceeds new limits.
 func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.CloudProfile) (field.ErrorList, error) {
 	gone := removedFrom(&profile.Spec, &old.Spec)
 	limit := newLimit(profile.Spec.Limits, old.Spec.Limits)
@@ -70,10 +70,10 @@ func (p *plugin) cloudProfile(ctx context.Context, profile, old *corev1beta1.Clo
 	return errs, nil
 }
 
-// maxUsers bounds how many Shoots an answer names, which may be thousands.
+// maxUsers bounds how many Shoots an error lists. A profile may have thousands.
 const maxUsers = 10
 
-// usedByShoots names the Shoots that use what a change of their profile removes. Those in deletion do not count.
+// usedByShoots lists the Shoots that use what an update of their profile removes. Shoots in deletion do not count.
 func usedByShoots(gone removed, limit *int32, shoots []corev1beta1.Shoot) field.ErrorList {
 	var errs field.ErrorList
 	users := 0
@@ -96,7 +96,7 @@ func usedByShoots(gone removed, limit *int32, shoots []corev1beta1.Shoot) field.
 	return errs
 }
 
-// addedImages returns the names of images that are new, with their paths.
+// addedImages returns the names of new images, with their paths.
 func addedImages(profile, old *corev1beta1.CloudProfileSpec) map[string]*field.Path {
 	added := map[string]*field.Path{}
 	for i, image := range profile.MachineImages {
@@ -107,7 +107,7 @@ func addedImages(profile, old *corev1beta1.CloudProfileSpec) map[string]*field.P
 	return added
 }
 
-// takenByChild refuses names of images that a child has given to images of its own.
+// takenByChild rejects new images whose name a child profile uses for an image that it adds.
 func takenByChild(added map[string]*field.Path, child *corev1beta1.NamespacedCloudProfile) field.ErrorList {
 	var errs field.ErrorList
 	for _, image := range child.Spec.MachineImages {
@@ -156,7 +156,7 @@ func usedByChild(gone removed, child *corev1beta1.NamespacedCloudProfile) field.
 	return errs
 }
 
-// usedByShoot looks at the control plane and at every pool.
+// usedByShoot checks the control plane and every pool.
 func usedByShoot(gone removed, limit *int32, shoot *corev1beta1.Shoot) field.ErrorList {
 	var errs field.ErrorList
 	user := "Shoot " + shoot.Namespace + "/" + shoot.Name

@@ -1,5 +1,5 @@
-// Package resourcereference checks that what an object refers to exists and may be used by the one who refers to it,
-// and that nothing in use is taken away.
+// Package resourcereference checks that the objects a new or changed object refers to exist and may be read by the
+// caller, and that nothing in use is deleted.
 package resourcereference
 
 import (
@@ -29,7 +29,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate checks references. Problems are answered with 403 and listed together.
+// Validate checks references. Problems result in status 403 and are listed together.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" && a.GetSubresource() != "binding" {
 		return nil
@@ -123,7 +123,7 @@ func (p *plugin) checkAll(ctx context.Context, a admission.Attributes, refs []re
 	return errs, nil
 }
 
-// deployments checks that what a registration deploys is there.
+// deployments checks that the ControllerDeployments of a registration exist.
 func (p *plugin) deployments(
 	ctx context.Context, registration, old *corev1beta1.ControllerRegistration,
 ) (field.ErrorList, error) {
@@ -145,7 +145,7 @@ func (p *plugin) deployments(
 	return errs, nil
 }
 
-// exists says whether an own object is there.
+// exists checks that an object of our own kinds exists.
 func (p *plugin) exists(
 	ctx context.Context, namespace, name string, object client.Object, path *field.Path,
 ) (field.ErrorList, error) {
@@ -200,7 +200,7 @@ func (p *plugin) backupEntry(ctx context.Context, entry, old *corev1beta1.Backup
 	return errs, err
 }
 
-// deletion checks that nothing refers to an object that goes away.
+// deletion checks that nothing refers to an object that is being deleted.
 func (p *plugin) deletion(a admission.Attributes) check {
 	switch object := a.GetOldObject().(type) {
 	case *corev1beta1.BackupBucket:

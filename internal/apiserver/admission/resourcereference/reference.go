@@ -19,15 +19,15 @@ import (
 	"hortus.dev/hortus/internal/serverconfig"
 )
 
-// reference is what an object must be able to use.
+// reference is an object that must exist and be usable.
 type reference struct {
 	corev1.ObjectReference
 	path *field.Path
-	// unread references need no permission of the caller, because nothing of the object gets out.
+	// unread references need no permission of the caller, because no content of the object is exposed.
 	unread bool
-	// content says what is wrong with what a Secret holds. It is only told to who may read the Secret.
+	// content checks the data of a Secret. Only a caller who may read the Secret gets the error.
 	content func(map[string][]byte) error
-	// file of an API server, when the object is a ConfigMap with one. What is wrong with it may quote it.
+	// file checks a file of an API server, if the object is a ConfigMap with one. Its errors may quote the file.
 	file *serverconfig.File
 }
 
@@ -35,7 +35,7 @@ func local(namespace, apiVersion, kind, name string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
 }
 
-// namedByShoot lists the references of a Shoot by name that are new or changed. old is empty on creation.
+// namedByShoot returns the references by name in a Shoot that are new or changed. old is empty on creation.
 func namedByShoot(shoot, old *corev1beta1.Shoot) []reference {
 	var refs []reference
 	spec, before, path, namespace := &shoot.Spec, &old.Spec, field.NewPath("spec"), shoot.Namespace
@@ -72,7 +72,7 @@ func namedByShoot(shoot, old *corev1beta1.Shoot) []reference {
 	return refs
 }
 
-// namedByAPIServer lists the Secrets for what the API server calls.
+// namedByAPIServer returns the Secrets with kubeconfigs for the webhooks that the API server calls.
 func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace string, path *field.Path) []reference {
 	if old == nil {
 		old = &corev1beta1.KubeAPIServerConfig{}
@@ -93,7 +93,7 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace st
 	}
 	for i, plugin := range server.AdmissionPlugins {
 		if plugin.KubeconfigSecretName == nil {
-			continue // Validation demands that spec.resources has those that are given.
+			continue // Validation requires the given ones to be in spec.resources.
 		}
 		refs = append(refs, reference{
 			ObjectReference: local(namespace, "v1", "Secret", *plugin.KubeconfigSecretName),
@@ -103,7 +103,7 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace st
 	return refs
 }
 
-// hasKubeconfig is all that is asked of a kubeconfig that no API server gets.
+// hasKubeconfig is the only check of a kubeconfig that no API server gets.
 func hasKubeconfig(data map[string][]byte) error {
 	if len(data[serverconfig.KeyKubeconfig]) == 0 {
 		return fmt.Errorf("the Secret must have the key %q", serverconfig.KeyKubeconfig)
@@ -111,7 +111,7 @@ func hasKubeconfig(data map[string][]byte) error {
 	return nil
 }
 
-// check says whether the object exists, may be read by the caller, and holds what it must.
+// check checks that the object exists, that the caller may read it, and that its content is valid.
 func (p *plugin) check(ctx context.Context, a admission.Attributes, ref reference) (field.ErrorList, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *plugin) check(ctx context.Context, a admission.Attributes, ref referenc
 	return p.read(ctx, gv, ref)
 }
 
-// read says whether the object exists and holds what it must.
+// read checks that the object exists and that its content is valid.
 func (p *plugin) read(ctx context.Context, gv schema.GroupVersion, ref reference) (field.ErrorList, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	if ref.content != nil {
@@ -168,7 +168,7 @@ func missing(ref reference, err error) (field.ErrorList, error) {
 	return nil, err
 }
 
-// namedBySeed lists the references of a Seed that are new or changed. old is empty on creation.
+// namedBySeed returns the references of a Seed that are new or changed. old is empty on creation.
 func namedBySeed(seed, old *corev1beta1.Seed) []reference {
 	var refs []reference
 	for i, resource := range seed.Spec.Resources {

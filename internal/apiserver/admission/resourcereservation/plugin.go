@@ -1,5 +1,5 @@
-// Package resourcereservation keeps a share of each machine for the kubelet and its like, so that pods do not drive
-// a node out of memory.
+// Package resourcereservation reserves a share of each machine for the kubelet and other system daemons, so that pods
+// do not exhaust a node's memory.
 package resourcereservation
 
 import (
@@ -27,9 +27,10 @@ const configurationVersion = "shootresourcereservation.admission.gardener.cloud/
 type Configuration struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// useGKEFormula reserves per pool, by the size of its machines, instead of the same for all.
+	// useGKEFormula reserves resources per pool, by machine size, instead of the same amount for all pools. Default
+	// false.
 	UseGKEFormula bool `json:"useGKEFormula,omitempty"`
-	// selector of the Shoots that the formula is for. Empty: all. The others get the same for all pools.
+	// selector of the Shoots that use the formula; empty selects all. The others get the same amount for all pools.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
@@ -55,10 +56,10 @@ func New(reader io.Reader) (admission.Interface, error) {
 
 type plugin struct {
 	hortusadmission.Base
-	selector labels.Selector // Of the Shoots that the formula is for.
+	selector labels.Selector // Of the Shoots that use the formula.
 }
 
-// Admit fills in what the Shoot does not reserve itself.
+// Admit sets the reservations that the Shoot does not set itself.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "shoots"); !concerns {
 		return err
@@ -72,7 +73,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return nil
 	}
 	if shoot.Spec.CloudProfile == nil || shoot.Spec.CloudProfile.Name == "" {
-		return nil // Validation asks for a profile.
+		return nil // Validation requires a profile.
 	}
 	profile, err := p.Profile(ctx, shoot.Namespace, *shoot.Spec.CloudProfile)
 	if err != nil {
@@ -85,7 +86,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// Static reservations; measured needs of a kubelet and a container runtime with few pods are below them.
+// Static reservations; a kubelet and a container runtime with few pods were measured to need less.
 const (
 	reservedCPU    = "80m"
 	reservedMemory = "1Gi"
@@ -115,8 +116,8 @@ func setDefault(field **resource.Quantity, value resource.Quantity) {
 	}
 }
 
-// reserveByMachine reserves per pool, unless the Shoot reserves for all pools. What a pool has stays, even when its
-// machine type changes.
+// reserveByMachine sets reservations per pool, unless the Shoot sets them for all pools. A pool keeps its reservation,
+// even if its machine type changes.
 func reserveByMachine(shoot *corev1beta1.Shoot, types []corev1beta1.MachineType) {
 	global := shoot.Spec.Kubernetes.Kubelet
 	if global != nil && global.KubeReserved != nil {
@@ -144,8 +145,8 @@ func reserveByMachine(shoot *corev1beta1.Shoot, types []corev1beta1.MachineType)
 	}
 }
 
-// followGlobal changes the settings of pools along with those for all pools that they were copied from. Those that
-// differ by more than the reservation, and those that change in the same request, are the user's own.
+// followGlobal updates the settings that a pool copied from the settings for all pools when those change. Settings that
+// differ in more than the reservation, or that the same request changes, are the user's own and stay.
 func followGlobal(shoot, old *corev1beta1.Shoot) {
 	global, before := shoot.Spec.Kubernetes.Kubelet, old.Spec.Kubernetes.Kubelet
 	if global == nil || before == nil || global.KubeReserved != nil || before.KubeReserved != nil ||
@@ -171,22 +172,22 @@ func followGlobal(shoot, old *corev1beta1.Shoot) {
 	}
 }
 
-// share takes a percentage of a part of a machine. The parts are those of Google Kubernetes Engine, which publishes
-// them under "Plan node sizes".
+// share is a percentage of a range of a machine's CPU or memory. The ranges are those of Google Kubernetes Engine,
+// published under "Plan node sizes".
 type share struct {
-	upTo      int64 // Inclusive; 0 for all that is left.
+	upTo      int64 // End of the range, inclusive; 0 for no end.
 	permyriad int64 // Hundredths of a percent.
 }
 
 const gibibyte = 1 << 30
 
 var (
-	cpuShares = []share{{1000, 600}, {2000, 100}, {4000, 50}, {0, 25}} // Of millicores.
+	cpuShares = []share{{1000, 600}, {2000, 100}, {4000, 50}, {0, 25}} // In millicores.
 
 	memoryShares = []share{
 		{4 * gibibyte, 2500}, {8 * gibibyte, 2000}, {16 * gibibyte, 1000}, {128 * gibibyte, 600}, {0, 200},
 	}
-	// tinyMachine is the memory below which a fixed amount is reserved.
+	// tinyMachine is the memory in bytes below which the fixed amount tinyReservation is reserved.
 	tinyMachine, tinyReservation = int64(gibibyte), int64(255 << 20)
 )
 

@@ -1,5 +1,6 @@
-// Package seedmutator marks Seeds with the names of the Seeds that they matter to: their own, and that of the Seed
-// which runs the control plane of a managed one. It warns of deprecated spellings while it can tell who wrote them.
+// Package seedmutator labels Seeds with the names of the Seeds they are relevant to: their own, and for a managed Seed
+// the Seed that runs its control plane. It also warns of deprecated fields, before the strategy fills in both
+// spellings.
 package seedmutator
 
 import (
@@ -24,7 +25,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Admit sets the labels of a Seed, and warns.
+// Admit sets the labels of a Seed, and returns warnings.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "seeds"); !concerns {
 		return err
@@ -48,7 +49,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// parentOf returns the Seed that runs the control plane of a managed Seed. A managed Seed has the name of its
+// parentOf returns the Seed that runs the control plane of a managed Seed. A managed Seed has the same name as its
 // ManagedSeed.
 func (p *plugin) parentOf(ctx context.Context, seed string) (*string, error) {
 	shoot, err := p.ShootOfManagedSeed(ctx, seed)

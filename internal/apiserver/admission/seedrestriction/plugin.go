@@ -1,6 +1,6 @@
-// Package seedrestriction lets a gardenlet write only what belongs to its own Seed, and refer only to what it may read
-// anyway. The seed authorizer goes by names and by what is there already; this plugin looks at what is written. Whoever
-// takes over one Seed gains nothing over the others.
+// Package seedrestriction lets a gardenlet write only objects of its own Seed, and only references to objects that it
+// may read. The seed authorizer decides by names and stored objects; this plugin checks the content of a write. An
+// attacker who controls one Seed gains no access to the others.
 package seedrestriction
 
 import (
@@ -38,11 +38,11 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct {
 	hortusadmission.Base
-	// mayRead says whether the gardenlet of a Seed may read an object.
+	// mayRead reports whether the gardenlet of a Seed may read an object.
 	mayRead func(context.Context, string, seedauthorizer.Ref) bool
 }
 
-// NewInitializer hands the plugin what knows the relations of Seeds.
+// NewInitializer passes the relations between Seeds and objects to the plugin.
 func NewInitializer(seeds *seedauthorizer.Authorizer) admission.PluginInitializer {
 	return initializer{seeds}
 }
@@ -63,14 +63,14 @@ func (p *plugin) ValidateInitialization() error {
 	return p.Base.ValidateInitialization()
 }
 
-// Validate decides about a write of a gardenlet.
+// Validate checks a write by a gardenlet.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	seed, extension, confined := seedauthorizer.Identify(a.GetUserInfo())
-	if !confined || extension { // Roles give extensions no writes of their own kinds.
+	if !confined || extension { // Their roles allow extensions to write none of our own kinds.
 		return nil
 	}
 	if a.GetResource().Resource == "workloadidentities" && a.GetSubresource() == "token" {
-		return nil // Changes nothing, and its name is all there is to judge by.
+		return nil // It changes nothing, and only its name can be checked.
 	}
 	object, old := a.GetObject(), a.GetOldObject()
 	if a.GetOperation() == admission.Create {
@@ -99,7 +99,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// fixed returns the specs of objects that others specify and the gardenlet only reports on.
+// fixed returns the old and new spec of objects of which a gardenlet writes only the status.
 func fixed(object, old runtime.Object) []any {
 	switch before := old.(type) {
 	case *corev1beta1.ControllerInstallation:
@@ -112,8 +112,8 @@ func fixed(object, old runtime.Object) []any {
 	return nil
 }
 
-// newReference returns an object that the write begins to refer to although the gardenlet may not read it: what is
-// referred to can be read later. What a new Seed refers to nobody could read before, so it has to be offered.
+// newReference returns an object that the write newly refers to and the gardenlet may not read: the reference would
+// make it readable. References of a new Seed, which nobody could read before, need the annotation AnnotationSeeds.
 func (p *plugin) newReference(ctx context.Context, seed string, object, old runtime.Object) (string, error) {
 	_, node, _ := seedauthorizer.Of(object)
 	var before seedauthorizer.Node
@@ -141,7 +141,7 @@ func (p *plugin) newReference(ctx context.Context, seed string, object, old runt
 }
 
 // AnnotationSeeds on credentials lists the Seeds, separated by commas, whose gardenlets may register a Seed that refers
-// to them; * stands for all.
+// to them; * allows all.
 const AnnotationSeeds = "hortus.dev/seeds"
 
 func (p *plugin) offered(ctx context.Context, seed string, ref seedauthorizer.Ref) (bool, error) {
@@ -166,12 +166,12 @@ func (p *plugin) offered(ctx context.Context, seed string, ref seedauthorizer.Re
 	return false, nil
 }
 
-// belongs says whether an object belongs to a Seed before and after the write. Objects that move with a control plane
-// belong to two Seeds meanwhile.
+// belongs reports whether an object belongs to a Seed before and after the write. During a control plane migration,
+// objects that move belong to two Seeds.
 func (p *plugin) belongs(
 	ctx context.Context, a admission.Attributes, seed string, object, old runtime.Object,
 ) (bool, error) {
-	present := old // For a deletion there is only the old one.
+	present := old // A deletion has only the old object.
 	if present == nil {
 		present = object
 	}
@@ -185,7 +185,7 @@ func (p *plugin) belongs(
 		after, before := object.(*corev1beta1.Shoot).Status.SeedName, present.Status.SeedName
 		if ptr.Deref(present.Spec.SeedName, "") != seed &&
 			(ptr.Deref(after, "") == "" || ptr.Deref(after, "") == ptr.Deref(present.Spec.SeedName, "")) {
-			return true, nil // The control plane has left, and is handed over to where it is to go.
+			return true, nil // The control plane has left this Seed and is handed over to its destination.
 		}
 		return is(after, seed) || ptr.Deref(after, "") == ptr.Deref(before, ""), nil
 	case *corev1beta1.BackupBucket:
@@ -228,8 +228,8 @@ func (p *plugin) shootOnSeed(ctx context.Context, namespace, name, seed string) 
 	return err == nil && onSeed(shoot, seed), err
 }
 
-// runsShootOf says whether the Shoot that an entry belongs to has its control plane on a Seed: who runs the control
-// plane says where its backups belong.
+// runsShootOf reports whether the Shoot of a BackupEntry has its control plane on a Seed. Its Seed decides where its
+// backups are.
 func (p *plugin) runsShootOf(ctx context.Context, entry *corev1beta1.BackupEntry, seed string) (bool, error) {
 	for _, owner := range entry.OwnerReferences {
 		if owner.Kind != "Shoot" {
@@ -245,7 +245,7 @@ func (p *plugin) runsShootOf(ctx context.Context, entry *corev1beta1.BackupEntry
 	return false, nil
 }
 
-// onSeed says whether a control plane runs on a Seed or is to run there.
+// onSeed reports whether a control plane is on a Seed or is to move there.
 func onSeed(shoot *corev1beta1.Shoot, seed string) bool {
 	return is(shoot.Spec.SeedName, seed) || is(shoot.Status.SeedName, seed)
 }

@@ -1,4 +1,5 @@
-// Package seedvalidator keeps Seeds from losing what their Shoots use, and from going while they have Shoots.
+// Package seedvalidator rejects removing settings from Seeds that their Shoots use, and deleting Seeds that have
+// Shoots.
 package seedvalidator
 
 import (
@@ -28,7 +29,8 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate looks at what an update takes away, at whether a Seed that goes is empty, and at credentials for backups.
+// Validate checks the settings that an update removes, that a Seed in deletion has no Shoots, and the credentials for
+// backups.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "seeds"); !concerns {
 		return err
@@ -61,7 +63,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return hortusadmission.Forbid(a, lost.usedBy(shoots, field.NewPath("spec")))
 }
 
-// deletion is refused while a control plane is on the Seed or is to move there.
+// deletion rejects the deletion while a control plane is on the Seed or is to move there.
 func (p *plugin) deletion(ctx context.Context, a admission.Attributes, seed string) error {
 	user, err := p.UserOfSeed(ctx, seed)
 	if err != nil {
@@ -73,7 +75,7 @@ func (p *plugin) deletion(ctx context.Context, a admission.Attributes, seed stri
 	return nil
 }
 
-// backup compares a WorkloadIdentity for backups with their provider.
+// backup compares the WorkloadIdentity for backups with their provider.
 func (p *plugin) backup(ctx context.Context, a admission.Attributes, seed, old *corev1beta1.Seed) error {
 	backup := seed.Spec.Backup
 	if backup == nil || backup.CredentialsRef == nil || backup.CredentialsRef.Kind != "WorkloadIdentity" ||
@@ -91,12 +93,12 @@ func (p *plugin) backup(ctx context.Context, a admission.Attributes, seed, old *
 			backup.CredentialsRef.Namespace+"/"+backup.CredentialsRef.Name, target, backup.Provider))
 }
 
-// Lost names the Shoots that use what an update takes away. The path is that of the spec.
+// Lost lists the Shoots that use settings which an update removes. path is the path of the spec.
 func Lost(spec, old *corev1beta1.SeedSpec, shoots []corev1beta1.Shoot, path *field.Path) field.ErrorList {
 	return lose(spec, old).usedBy(shoots, path)
 }
 
-// losses is what an update takes away.
+// losses are the settings that an update removes.
 type losses struct {
 	zones    []string
 	internal bool

@@ -1,4 +1,5 @@
-// Package shootdns gives Shoots their names below default domains, each of which belongs to one Shoot.
+// Package shootdns assigns Shoots their domain below a default domain, and checks domains, each of which belongs to one
+// Shoot.
 package shootdns
 
 import (
@@ -30,8 +31,8 @@ type plugin struct{ hortusadmission.Base }
 
 var domainPath = field.NewPath("spec", "dns", "domain")
 
-// Admit gives a placed Shoot its name below the Seed's default domain, and makes the first provider the primary one
-// where no default domain does that job.
+// Admit assigns a scheduled Shoot its domain below the Seed's default domain. It makes the first provider the primary
+// one if no default domain is used.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "shoots", "binding"); !concerns {
 		return err
@@ -64,7 +65,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// assignDomain sets the domain of a Shoot that is placed, has none and does not manage its records itself.
+// assignDomain sets the domain of a Shoot that is scheduled, has none, and does not manage its DNS records itself.
 func (p *plugin) assignDomain(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	dns := shoot.Spec.DNS
 	if shoot.Spec.SeedName == nil || shoot.Name == "" || dns != nil && (dns.Domain != nil || unmanaged(dns)) {
@@ -72,7 +73,7 @@ func (p *plugin) assignDomain(ctx context.Context, shoot *corev1beta1.Shoot) err
 	}
 	seed := &corev1beta1.Seed{}
 	if err := p.Get(ctx, "", *shoot.Spec.SeedName, seed); err != nil {
-		return client.IgnoreNotFound(err) // Reported by the plugin that checks references.
+		return client.IgnoreNotFound(err) // Rejected by the plugin resourcereference.
 	}
 	if len(seed.Spec.DNS.Defaults) == 0 {
 		return nil
@@ -99,7 +100,7 @@ func isPrimary(provider corev1beta1.DNSProvider) bool {
 	return provider.Primary != nil && *provider.Primary
 }
 
-// restorePrimary makes the provider primary again that was before, when an update leaves the mark out.
+// restorePrimary marks the previous primary provider again if an update omits the mark.
 func restorePrimary(dns, old *corev1beta1.DNS) {
 	before := slices.IndexFunc(old.Providers, isPrimary)
 	if before < 0 || slices.ContainsFunc(dns.Providers, isPrimary) {
@@ -121,7 +122,7 @@ func markPrimary(dns *corev1beta1.DNS) {
 	}
 }
 
-// Validate checks the domain when it is new.
+// Validate checks a new domain.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "shoots", "binding"); !concerns {
 		return err
@@ -134,7 +135,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if old, ok := a.GetOldObject().(*corev1beta1.Shoot); ok && a.GetOperation() == admission.Update &&
 		sameDomain(shoot, old) &&
 		(old.Spec.SeedName != nil || shoot.Spec.SeedName == nil) {
-		return nil // Checked when it was set, and when the Shoot was placed.
+		return nil // Checked when it was set, and when the Shoot was scheduled.
 	}
 	seeds, err := p.seeds(ctx)
 	if err != nil {
@@ -155,7 +156,7 @@ func sameDomain(shoot, old *corev1beta1.Shoot) bool {
 	return old.Spec.DNS != nil && equality.Semantic.DeepEqual(shoot.Spec.DNS.Domain, old.Spec.DNS.Domain)
 }
 
-// seeds are all of them, since a Shoot may move.
+// seeds returns all Seeds, because a control plane may move.
 func (p *plugin) seeds(ctx context.Context) ([]corev1beta1.Seed, error) {
 	seeds := &corev1beta1.SeedList{}
 	if err := p.Cached.List(ctx, seeds, client.UnsafeDisableDeepCopy); err != nil {
@@ -174,8 +175,8 @@ func defaultDomains(seeds []corev1beta1.Seed) []string {
 	return domains
 }
 
-// reservedDomains have names by which machines and users reach the control planes of all Shoots, hibernated ones
-// included, and what runs in seeds.
+// reservedDomains returns the domains that the landscape uses itself: for the endpoints of all control planes,
+// including hibernated ones, and for the ingresses of Seeds.
 func reservedDomains(seeds []corev1beta1.Seed) []string {
 	var domains []string
 	for i := range seeds {
@@ -189,7 +190,7 @@ func reservedDomains(seeds []corev1beta1.Seed) []string {
 	return domains
 }
 
-// besideReserved checks that a user's domain has no names in common with a reserved one.
+// besideReserved checks that a user's domain does not overlap with a reserved one.
 func besideReserved(domain string, reserved []string) field.ErrorList {
 	for _, r := range reserved {
 		if overlap(domain, r) {
@@ -201,13 +202,13 @@ func besideReserved(domain string, reserved []string) field.ErrorList {
 	return nil
 }
 
-// overlap tells whether two domains are the same, or one is below the other. DNS knows no case.
+// overlap reports whether two domains are equal, or one is a subdomain of the other. Case does not matter in DNS.
 func overlap(a, b string) bool {
 	a, b = "."+strings.ToLower(a), "."+strings.ToLower(b)
 	return strings.HasSuffix(a, b) || strings.HasSuffix(b, a)
 }
 
-// below returns the domains out of a list that a domain lies below.
+// below returns the domains of a list that a domain is a subdomain of.
 func below(domain string, of []string) []string {
 	var parents []string
 	for _, parent := range of {
@@ -218,7 +219,7 @@ func below(domain string, of []string) []string {
 	return parents
 }
 
-// belowDefault checks that a domain below default domains is the one that belongs to the Shoot below any of them.
+// belowDefault checks that a domain below default domains is the one that belongs to the Shoot there.
 func belowDefault(
 	shoot *corev1beta1.Shoot, domain string, parents []string, project *corev1beta1.Project,
 ) field.ErrorList {

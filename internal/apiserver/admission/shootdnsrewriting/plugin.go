@@ -1,4 +1,5 @@
-// Package shootdnsrewriting gives new Shoots the landscape's list of suffixes of names that are resolved outside.
+// Package shootdnsrewriting adds the landscape's common suffixes to new Shoots: names with these suffixes are resolved
+// outside of the cluster.
 package shootdnsrewriting
 
 import (
@@ -21,7 +22,7 @@ const configurationVersion = "shootdnsrewriting.admission.gardener.cloud/v1alpha
 type Configuration struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// commonSuffixes are given to every new Shoot with workers, besides its own.
+	// commonSuffixes are added to the suffixes of every new Shoot with workers.
 	CommonSuffixes []string `json:"commonSuffixes,omitempty"`
 }
 

@@ -1,4 +1,4 @@
-// Package shootmanagedseed keeps Shoots as the Seeds that run in them need them.
+// Package shootmanagedseed rejects changes to Shoots that would break the Seeds running in them.
 package shootmanagedseed
 
 import (
@@ -26,7 +26,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate decides about Shoots of the namespace garden that a ManagedSeed names.
+// Validate checks Shoots of the namespace garden that a ManagedSeed refers to.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetNamespace() != corev1beta1.GardenNamespace {
 		return nil
@@ -64,7 +64,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return hortusadmission.Refuse(a, changes(shoot, old, registered))
 }
 
-// changes lists what a Seed would not survive. registered are the zones of the Seed.
+// changes returns the changes that would break the Seed. registered are the zones of the Seed.
 func changes(shoot, old *corev1beta1.Shoot, registered []string) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
@@ -96,7 +96,7 @@ func changes(shoot, old *corev1beta1.Shoot, registered []string) field.ErrorList
 	return errs
 }
 
-// ZonesOf returns the zones of all pools, in order.
+// ZonesOf returns the zones of all pools, sorted.
 func ZonesOf(shoot *corev1beta1.Shoot) []string {
 	var zones []string
 	for _, worker := range shoot.Spec.Provider.Workers {

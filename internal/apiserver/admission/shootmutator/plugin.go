@@ -1,5 +1,5 @@
 // Package shootmutator completes Shoots: versions and images from the cloud profile, address ranges from the Seed, and
-// the tasks that a change needs.
+// the tasks that a change requires.
 package shootmutator
 
 import (
@@ -22,7 +22,7 @@ import (
 // Name of the plugin.
 const Name = "ShootMutator"
 
-// defaultETCDKeyRotation is how often the etcd encryption key of a new Shoot is rotated.
+// defaultETCDKeyRotation is the rotation period of the etcd encryption key of a new Shoot: 28 days.
 const defaultETCDKeyRotation = 672 * time.Hour
 
 // New returns the plugin. It has no configuration.
@@ -87,7 +87,7 @@ func create(shoot *corev1beta1.Shoot, user string) error {
 	return nil
 }
 
-// fromSeed gives a scheduled Shoot the address ranges that its Seed has for those that bring none.
+// fromSeed sets the address ranges that a scheduled Shoot leaves empty to the Seed's defaults for Shoots.
 func (p *plugin) fromSeed(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName == "" || shoot.DeletionTimestamp != nil {
 		return nil
@@ -99,7 +99,7 @@ func (p *plugin) fromSeed(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	seed := &corev1beta1.Seed{}
 	if err := p.Get(ctx, "", *shoot.Spec.SeedName, seed); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil // Reported by the plugin that checks references.
+			return nil // Rejected by the plugin resourcereference.
 		}
 		return apierrors.NewInternalError(err)
 	}
@@ -117,10 +117,10 @@ func networksFromSeed(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) {
 	shoot.Spec.Networking = corev1beta1.NetworksOnSeed(shoot, &seed.Spec.Networks)
 }
 
-// fromProfile completes versions and machine images, and warns of those that will not stay.
+// fromProfile completes versions and machine images, and warns of those that are deprecated or expire soon.
 func (p *plugin) fromProfile(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) error {
 	if shoot.Spec.CloudProfile == nil || shoot.Spec.CloudProfile.Name == "" || shoot.DeletionTimestamp != nil {
-		return nil // Validation asks for a profile.
+		return nil // Validation requires a profile.
 	}
 	profile, err := p.Profile(ctx, shoot.Namespace, *shoot.Spec.CloudProfile)
 	if err != nil {

@@ -18,7 +18,7 @@ var (
 	allDeployTasks = append([]string{corev1beta1.ShootTaskDeployInfrastructure}, dnsTasks...)
 )
 
-// update adds the tasks that a change needs, and asks for a retry where a failed Shoot has a change that waits.
+// update adds the tasks that a change requires, and requests a retry if a failed Shoot has a pending change.
 func update(shoot, old *corev1beta1.Shoot) {
 	if old.HibernationEnabled() && !shoot.HibernationEnabled() {
 		addTasks(shoot, allDeployTasks...)

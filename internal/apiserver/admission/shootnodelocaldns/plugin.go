@@ -1,4 +1,4 @@
-// Package shootnodelocaldns gives new Shoots a DNS cache on each node, where the landscape wants that.
+// Package shootnodelocaldns enables NodeLocal DNSCache in new Shoots, in landscapes that enable this plugin.
 package shootnodelocaldns
 
 import (
@@ -20,7 +20,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ *admission.Handler }
 
-// Admit switches the cache on in a Shoot that does not say whether it wants one.
+// Admit enables the cache in a Shoot that does not set it.
 func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if shoot, ok := a.GetObject().(*corev1beta1.Shoot); ok && a.GetSubresource() == "" {
 		enable(shoot)

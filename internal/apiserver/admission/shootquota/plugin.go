@@ -30,7 +30,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate compares what the Shoots of the same quota use together with the quota.
+// Validate compares the total usage of all Shoots under a quota with the quota.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "shoots"); !concerns {
 		return err
@@ -56,7 +56,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			return hortusadmission.InternalError(err)
 		}
 		if !rises(needed, before) {
-			return nil // Also where a quota is exceeded already: who takes less is not kept from it.
+			return nil // Even if a quota is already exceeded: reducing usage is always allowed.
 		}
 	}
 	refs, credentials, err := p.bindingOf(ctx, shoot)
@@ -85,7 +85,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// mayCost says whether an update touches what quotas are about. Most do not.
+// mayCost reports whether an update changes fields that count against quotas. Most do not.
 func mayCost(shoot, old *corev1beta1.Shoot) bool {
 	return !equality.Semantic.DeepEqual(shoot.Spec.Provider.Workers, old.Spec.Provider.Workers) ||
 		!equality.Semantic.DeepEqual(shoot.Spec.Addons, old.Spec.Addons) || !sameBinding(shoot, old) ||
@@ -102,7 +102,7 @@ func lifetimeChanged(shoot, old *corev1beta1.Shoot) bool {
 	return shoot.Annotations[key] != old.Annotations[key]
 }
 
-// rises says whether some amount is larger than before.
+// rises reports whether any amount has increased.
 func rises(needed, before corev1.ResourceList) bool {
 	for name, quantity := range needed {
 		if was := before[name]; quantity.Cmp(was) > 0 {
@@ -112,7 +112,7 @@ func rises(needed, before corev1.ResourceList) bool {
 	return false
 }
 
-// bindingOf returns the quotas and the credentials that a binding names.
+// bindingOf returns the quotas and the credentials that the binding refers to.
 func (p *plugin) bindingOf(
 	ctx context.Context, shoot *corev1beta1.Shoot,
 ) (quotas []corev1.ObjectReference, credentials corev1.ObjectReference, err error) {
@@ -127,10 +127,10 @@ func (p *plugin) bindingOf(
 		quotas, credentials = binding.Quotas,
 			corev1.ObjectReference{Kind: "Secret", Namespace: binding.SecretRef.Namespace, Name: binding.SecretRef.Name}
 	}
-	return quotas, credentials, client.IgnoreNotFound(err) // Reported by the plugin that checks references.
+	return quotas, credentials, client.IgnoreNotFound(err) // Rejected by the plugin resourcereference.
 }
 
-// used sums up what a Shoot needs and what the others that count against a quota need: all of the project, or all with
+// used returns the sum of a Shoot's needs and those of the other Shoots under a quota: all of the project, or all with
 // the same credentials.
 func (p *plugin) used(
 	ctx context.Context, shoot *corev1beta1.Shoot, needed corev1.ResourceList, credentials corev1.ObjectReference,
@@ -172,8 +172,8 @@ func (p *plugin) needs(ctx context.Context, shoot *corev1beta1.Shoot) (corev1.Re
 	return needs(shoot, profile.Spec), nil
 }
 
-// needs is what a Shoot may use at most: all pools at their maximum, one load balancer for the API server and one for
-// the ingress addon.
+// needs returns the maximum usage of a Shoot: all pools at their maximum, one load balancer for the API server and one
+// for the ingress addon.
 func needs(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSpec) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	balancers := int64(1)
@@ -199,7 +199,7 @@ func needs(shoot *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSpec) core
 	return total
 }
 
-// rootDisk returns the class and size of the disk of a pool's machines.
+// rootDisk returns the class and size of the root disk of a pool's machines.
 func rootDisk(
 	worker *corev1beta1.Worker, machine *corev1beta1.MachineType, profile *corev1beta1.CloudProfileSpec,
 ) (string, resource.Quantity) {
@@ -240,7 +240,7 @@ func add(total, more corev1.ResourceList) {
 	}
 }
 
-// excess names the first metric that is exceeded.
+// excess returns an error for the first metric that is exceeded.
 func excess(used corev1.ResourceList, quota *corev1beta1.Quota) error {
 	for _, name := range []corev1.ResourceName{
 		corev1.ResourceCPU, corev1beta1.QuotaMetricGPU, corev1.ResourceMemory, corev1beta1.QuotaMetricStorageStandard,
@@ -256,7 +256,7 @@ func excess(used corev1.ResourceList, quota *corev1beta1.Quota) error {
 	return nil
 }
 
-// costs is the field that decides how much of a metric a Shoot needs.
+// costs returns the field that determines the usage of a metric.
 func costs(metric corev1.ResourceName) *field.Path {
 	if metric == corev1beta1.QuotaMetricLoadbalancer {
 		return field.NewPath("spec") // One for the API server, and one for the ingress addon.
@@ -266,7 +266,7 @@ func costs(metric corev1.ResourceName) *field.Path {
 
 var expirationPath = field.NewPath("metadata", "annotations").Key(corev1beta1.AnnotationShootExpirationTimestamp)
 
-// lifetimeProblem says whether a Shoot asks to live longer than the quota allows from now on.
+// lifetimeProblem returns an error if a Shoot requests an expiration later than the quota allows from now on.
 func lifetimeProblem(shoot *corev1beta1.Shoot, quota *corev1beta1.Quota, now time.Time) error {
 	written := shoot.Annotations[corev1beta1.AnnotationShootExpirationTimestamp]
 	if written == "" || quota.Spec.ClusterLifetimeDays == nil {

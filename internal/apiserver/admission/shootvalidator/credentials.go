@@ -19,11 +19,11 @@ type credentialsChange struct {
 	from, to corev1.ObjectReference
 	// migration is from a SecretBinding to a CredentialsBinding.
 	migration bool
-	// unreadable are those of from and to that the caller may not get.
+	// unreadable are those of from and to that the caller may not read.
 	unreadable []corev1.ObjectReference
 }
 
-// readCredentialsChange returns nil if the binding does not change or one of the two is gone.
+// readCredentialsChange returns nil if the binding does not change or either binding does not exist.
 func (p *plugin) readCredentialsChange(
 	ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot,
 ) (*credentialsChange, error) {
@@ -74,7 +74,8 @@ func (p *plugin) credentialsOf(ctx context.Context, namespace, name string) (cor
 	return binding.CredentialsRef, err == nil, err
 }
 
-// credentialsProblem keeps clusters with the account that their resources are in, and with those who may know it.
+// credentialsProblem requires a migration from a SecretBinding to a CredentialsBinding to keep the Secret. Any other
+// change requires that the caller may read the old and the new credentials.
 func (r *request) credentialsProblem() error {
 	change := r.credentials
 	if change == nil {
@@ -92,7 +93,7 @@ func (r *request) credentialsProblem() error {
 	return nil
 }
 
-// issuersConfigured says whether the landscape publishes the keys of managed issuers: the garden then has a Secret
+// issuersConfigured reports whether the landscape publishes the keys of managed issuers: then the garden has a Secret
 // with their host name.
 func (p *plugin) issuersConfigured(ctx context.Context) (bool, error) {
 	secrets := &corev1.SecretList{}
@@ -111,7 +112,7 @@ func managedIssuer(shoot *corev1beta1.Shoot) bool {
 		shoot.Annotations[corev1beta1.AnnotationAuthenticationIssuer] == corev1beta1.AuthenticationIssuerManaged
 }
 
-// issuerProblem decides about the issuer of service account tokens that the garden publishes.
+// issuerProblem checks a managed issuer of service account tokens, whose keys the garden publishes.
 func (r *request) issuerProblem() error {
 	const annotation = "metadata.annotations[" + corev1beta1.AnnotationAuthenticationIssuer + "]"
 	if !managedIssuer(r.shoot) {

@@ -14,7 +14,7 @@ import (
 
 var specPath = field.NewPath("spec")
 
-// collect lists all that the profile does not offer.
+// collect returns an error for each value that the profile does not offer.
 func (r *request) collect() field.ErrorList {
 	if r.profile == nil {
 		return nil
@@ -28,8 +28,8 @@ func (r *request) collect() field.ErrorList {
 	return append(errs, r.controlPlaneZones()...)
 }
 
-// profileChange allows a change between a CloudProfile and the NamespacedCloudProfiles below it, if the new one has all
-// that the pools use.
+// profileChange allows a change between a CloudProfile and its NamespacedCloudProfiles if the new profile offers
+// everything that the pools use.
 func (r *request) profileChange() field.ErrorList {
 	if r.oldProfile == nil {
 		return nil
@@ -53,8 +53,8 @@ func (r *request) providerOfCredentials() field.ErrorList {
 	}
 }
 
-// networks checks that the address ranges of the Shoot are disjoint and, when it is placed on a Seed, that the Seed can
-// serve them.
+// networks checks that the address ranges of the Shoot are disjoint and, if it is being scheduled, that they suit the
+// Seed.
 func (r *request) networks() field.ErrorList {
 	networking := r.shoot.Spec.Networking
 	if networking == nil {

@@ -12,7 +12,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// selectorProblem keeps the seedSelector of a placed Shoot true.
+// selectorProblem rejects removing the seedSelector of a scheduled Shoot, and changing it so that it no longer selects
+// the Shoot's Seed.
 func (r *request) selectorProblem() error {
 	if r.old == nil || ptr.Deref(r.old.Spec.SeedName, "") == "" ||
 		equality.Semantic.DeepEqual(r.shoot.Spec.SeedSelector, r.old.Spec.SeedSelector) {
@@ -34,7 +35,7 @@ func (r *request) selectorProblem() error {
 	return nil
 }
 
-// capacityProblem says whether the Seed takes no more Shoots.
+// capacityProblem returns an error if the Seed cannot take more Shoots.
 func (r *request) capacityProblem() error {
 	limit, limited := r.seed.Status.Allocatable[corev1beta1.SeedResourceShoots]
 	if !limited || limit.CmpInt64(int64(r.shootsOnSeed)) > 0 {
@@ -44,7 +45,7 @@ func (r *request) capacityProblem() error {
 		r.seed.Name, r.shootsOnSeed, limit.String())
 }
 
-// defaultDomainProblem keeps a Shoot that moves reachable by its name.
+// defaultDomainProblem checks that the destination of a move offers the default domain that the Shoot uses.
 func (r *request) defaultDomainProblem() error {
 	if r.shoot.Spec.DNS == nil || r.shoot.Spec.DNS.Domain == nil {
 		return nil
@@ -64,7 +65,7 @@ func (r *request) defaultDomainProblem() error {
 
 var domainPath = specPath.Child("dns", "domain")
 
-// domain checks that a new domain neither equals nor overlaps that of another Shoot.
+// domain checks that a new domain does not overlap with the domain of another Shoot.
 func (r *request) domain() field.ErrorList {
 	for i := range r.neighbours {
 		other := &r.neighbours[i]
@@ -83,7 +84,7 @@ func (r *request) domain() field.ErrorList {
 	return nil
 }
 
-// newDomain returns a domain that the Shoot did not have before, or nothing.
+// newDomain returns the Shoot's domain if it is new, or else "".
 func newDomain(shoot, old *corev1beta1.Shoot) string {
 	if shoot.Spec.DNS == nil || shoot.DeletionTimestamp != nil {
 		return ""
@@ -95,7 +96,7 @@ func newDomain(shoot, old *corev1beta1.Shoot) string {
 	return domain
 }
 
-// controlPlaneZones checks that the Seed has the zones that a Shoot chooses for its control plane.
+// controlPlaneZones checks that the Seed has the zones that a Shoot selects for its control plane.
 func (r *request) controlPlaneZones() field.ErrorList {
 	if r.shoot.Spec.ControlPlane == nil || len(r.shoot.Spec.ControlPlane.Zones) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package shootvalidator decides about Shoots by what the cloud profile offers, what the Seed accepts, and how far the
-// Shoot's last operation has come.
+// Package shootvalidator validates Shoots against the cloud profile, the Seed, and the state of the Shoot's last
+// operation.
 package shootvalidator
 
 import (
@@ -26,9 +26,10 @@ import (
 const Name = "ShootValidator"
 
 const (
-	// maxNamesLength bounds project and Shoot name together: both go into names of 63 characters with prefixes.
+	// maxNamesLength bounds the length of project and Shoot name together: both are parts of names of at most 63
+	// characters that have further parts.
 	maxNamesLength = 21
-	// generatedSuffixLength is what the server appends to generateName.
+	// generatedSuffixLength is the length of the suffix that the API server appends to generateName.
 	generatedSuffixLength = 5
 )
 
@@ -39,7 +40,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ hortusadmission.Base }
 
-// Validate decides about a request on a Shoot.
+// Validate checks a request on a Shoot.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "shoots", "binding"); !concerns {
 		return err
@@ -70,15 +71,15 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if len(invalid) > 0 {
 		return hortusadmission.Refuse(a, invalid)
 	}
-	if problem == nil && old == nil && r.project == nil { // It may come later, so this is no reason to refuse the Shoot.
+	if problem == nil && old == nil && r.project == nil { // The project may be created later.
 		warning.AddWarning(ctx, "",
 			fmt.Sprintf("metadata.namespace: %q belongs to no Project; nothing is done for the Shoot until spec.namespace of one names it", shoot.Namespace))
 	}
 	return forbid(a, problem)
 }
 
-// decide returns what makes a request invalid, or the first reason to forbid it, in the order that docs/controllers
-// has.
+// decide returns the errors that make a request invalid, or the first reason to forbid it, in the order documented in
+// docs/controllers.
 func (r *request) decide() (invalid field.ErrorList, forbidden error) {
 	if errs := r.names(); len(errs) > 0 {
 		return errs, nil
@@ -108,23 +109,23 @@ func forbid(a admission.Attributes, problem error) error {
 	return admission.NewForbidden(a, problem)
 }
 
-// request is all that a decision is based on. Its methods are pure.
+// request holds everything that a decision depends on. Its methods are pure.
 type request struct {
 	shoot, old *corev1beta1.Shoot // old is nil on creation.
-	binding    bool               // The request is on the subresource binding.
-	mayBind    bool               // The caller may use that subresource.
+	binding    bool               // The request is for the subresource binding.
+	mayBind    bool               // The caller may use the subresource binding.
 
 	project         *corev1beta1.Project
 	profile         *hortusadmission.Profile // Nil without a reference.
 	oldProfile      *hortusadmission.Profile // Nil unless the reference changes.
 	seed, oldSeed   *corev1beta1.Seed        // Nil without a Seed; oldSeed nil unless it changes.
-	bindingProvider string                   // Provider type of the credentials; empty without.
+	bindingProvider string                   // Provider type of the credentials; empty if there is none.
 	credentials     *credentialsChange
 	issuers         bool                // The landscape manages issuers.
-	shootsOnSeed    int                 // Others on the Seed, if the Shoot is to be placed there.
-	neighbours      []corev1beta1.Shoot // Those whose domains touch the Shoot's, if that is new.
+	shootsOnSeed    int                 // Other Shoots on the Seed, if the Shoot is being scheduled there.
+	neighbours      []corev1beta1.Shoot // Shoots whose domains overlap with a new domain.
 	versionErrors   field.ErrorList
-	notRestorable   string // Why the requested point in time can't be restored, if one is.
+	notRestorable   string // Why the requested point cannot be restored; empty if it can.
 }
 
 func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *corev1beta1.Shoot) (*request, error) {
@@ -193,7 +194,7 @@ func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *c
 	return r, nil
 }
 
-// seed reads a Seed. One that is missing is reported by the plugin that checks references.
+// seed reads a Seed. A missing Seed is rejected by the plugin resourcereference.
 func (p *plugin) seed(ctx context.Context, name *string) (*corev1beta1.Seed, error) {
 	if ptr.Deref(name, "") == "" {
 		return nil, nil
@@ -208,8 +209,8 @@ func (p *plugin) seed(ctx context.Context, name *string) (*corev1beta1.Seed, err
 	return seed, nil
 }
 
-// providerOfBinding returns the provider types of the Shoot's credentials. A binding that is missing is reported by the
-// plugin that checks references.
+// providerOfBinding returns the provider types of the Shoot's credentials. A missing binding is rejected by the plugin
+// resourcereference.
 func (p *plugin) providerOfBinding(ctx context.Context, shoot *corev1beta1.Shoot) (string, error) {
 	if name := ptr.Deref(shoot.Spec.CredentialsBindingName, ""); name != "" {
 		binding := &securityv1alpha1.CredentialsBinding{}
@@ -230,7 +231,7 @@ func (p *plugin) providerOfBinding(ctx context.Context, shoot *corev1beta1.Shoot
 	return "", nil
 }
 
-// missingOr forgives that an object is missing.
+// missingOr ignores that an object is missing.
 func missingOr(err error, kind, name string) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -238,7 +239,7 @@ func missingOr(err error, kind, name string) error {
 	return fmt.Errorf("read %s %q: %w", kind, name, err)
 }
 
-// names checks that the names made from project and Shoot stay short enough.
+// names checks that names composed of project and Shoot name stay short enough.
 func (r *request) names() field.ErrorList {
 	if r.old != nil || r.project == nil {
 		return nil
@@ -262,7 +263,7 @@ func (r *request) projectProblem() error {
 	return nil
 }
 
-// hibernationProblem keeps a cluster awake that might not wake up again.
+// hibernationProblem rejects hibernating a cluster that might not wake up again.
 func (r *request) hibernationProblem() error {
 	if r.old == nil || r.old.HibernationEnabled() || !r.shoot.HibernationEnabled() {
 		return nil
@@ -276,8 +277,8 @@ func (r *request) hibernationProblem() error {
 	return nil
 }
 
-// deletionProblem says why a Shoot cannot be deleted now. One whose Seed is gone can be: the Seed that takes it over
-// restores it first.
+// deletionProblem returns the reason why a Shoot cannot be deleted now. A Shoot whose Seed is gone can be deleted: its
+// new Seed restores it first.
 func deletionProblem(shoot *corev1beta1.Shoot) error {
 	if _, gone := shoot.Annotations[corev1beta1.AnnotationSourceIsDead]; !gone && migrating(shoot.Status.LastOperation) {
 		return errors.New("the control plane is being moved to another Seed; delete the Shoot afterwards")
@@ -285,7 +286,7 @@ func deletionProblem(shoot *corev1beta1.Shoot) error {
 	return nil
 }
 
-// migrating says whether the control plane is between two Seeds.
+// migrating reports whether the control plane is between two Seeds.
 func migrating(op *corev1beta1.LastOperation) bool {
 	if op == nil {
 		return false

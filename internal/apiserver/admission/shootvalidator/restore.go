@@ -8,8 +8,8 @@ import (
 	"hortus.dev/hortus/internal/restorable"
 )
 
-// notRestorable says why the point that a request wants etcd to be taken back to can't be restored, "" if it can or
-// there is no such request. It reads from the server: what is too early may have changed a moment ago.
+// notRestorable returns why etcd cannot be restored to the requested point, "" if it can or none is requested. It reads
+// from the API server, because the first restorable point may just have changed.
 func (p *plugin) notRestorable(ctx context.Context, shoot, old *corev1beta1.Shoot) (string, error) {
 	value := shoot.Annotations[corev1beta1.AnnotationRestoreBackup]
 	if value == "" || old == nil || value == old.Annotations[corev1beta1.AnnotationRestoreBackup] {
@@ -22,7 +22,7 @@ func (p *plugin) notRestorable(ctx context.Context, shoot, old *corev1beta1.Shoo
 	return restorable.Problem(ctx, p.Live, shoot, revision, at)
 }
 
-// restoreProblem refuses to restore a point from which no cluster would come that works.
+// restoreProblem rejects restoring a point that would not result in a working cluster.
 func (r *request) restoreProblem() error {
 	if r.notRestorable == "" {
 		return nil

@@ -17,10 +17,10 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// minZonesForZoneTolerance is how many zones a control plane is spread over.
+// minZonesForZoneTolerance is the number of zones that a control plane of failure tolerance type zone is spread over.
 const minZonesForZoneTolerance = 3
 
-// bindingProblem says why the Seed cannot be chosen in this way.
+// bindingProblem returns the reason why the request cannot set the Seed.
 func (r *request) bindingProblem() error {
 	now, before := ptr.Deref(r.shoot.Spec.SeedName, ""), ""
 	if r.old == nil {
@@ -43,8 +43,7 @@ func (r *request) bindingProblem() error {
 	return nil
 }
 
-// declaresSourceDead says whether the request has an operator's word, which was not there before, that the Seed of the
-// control plane is gone.
+// declaresSourceDead reports whether the request newly declares that the control plane's Seed is gone.
 func (r *request) declaresSourceDead() bool {
 	is, set := r.shoot.Annotations[corev1beta1.AnnotationSourceIsDead]
 	if r.old == nil {
@@ -54,7 +53,7 @@ func (r *request) declaresSourceDead() bool {
 	return set && (!wasSet || is != was)
 }
 
-// sourceIsDeadProblem says why the word that a Seed is gone cannot be taken.
+// sourceIsDeadProblem returns the reason why the declaration that a Seed is gone is not accepted.
 func (r *request) sourceIsDeadProblem() error {
 	if !r.declaresSourceDead() {
 		return nil
@@ -77,13 +76,13 @@ func (r *request) sourceIsDeadProblem() error {
 	return nil
 }
 
-// callsOff says whether the request names the Seed that the control plane is on, so that a move that was asked for does
-// not take place. Nothing of that Seed stands against it.
+// callsOff reports whether the request cancels a move by binding the Shoot to the Seed that its control plane is on.
+// That Seed is not checked.
 func (r *request) callsOff() bool {
 	return ptr.Deref(r.old.Status.SeedName, "") == *r.shoot.Spec.SeedName
 }
 
-// migrationProblems say why a control plane cannot move between two Seeds.
+// migrationProblems returns the reasons why a control plane cannot move between two Seeds.
 func (r *request) migrationProblems() []error {
 	var problems []error
 	if err := r.movingProblem(); err != nil {
@@ -102,7 +101,7 @@ func (r *request) migrationProblems() []error {
 				fmt.Errorf("spec.seedName: a control plane can move only between Seeds that both have spec.backup; Seed %q has none", seed.Name))
 		}
 	}
-	if r.oldSeed == nil { // It is gone, and with it what the new one would have to match.
+	if r.oldSeed == nil { // Without it there is nothing to compare with.
 		return problems
 	}
 	if was, is := r.oldSeed.Spec.InternalDomain(), r.seed.Spec.InternalDomain(); was != is {
@@ -116,14 +115,14 @@ func (r *request) migrationProblems() []error {
 	return problems
 }
 
-// movingProblem says that the control plane is not in a state in which it could move. A move can be called off as long
-// as the source has the control plane, and a destination that does not get it to run can be left again.
+// movingProblem returns an error if the control plane is in a state in which it cannot move. A move can be cancelled as
+// long as the control plane is on the source. If the destination fails to restore it, it can move to another Seed.
 func (r *request) movingProblem() error {
 	op := r.old.Status.LastOperation
 	switch on := ptr.Deref(r.old.Status.SeedName, ""); {
 	case r.callsOff(), on == "":
 		return nil
-	case r.shoot.SourceIsDead(): // Nobody there goes on with anything.
+	case r.shoot.SourceIsDead(): // Its operations have ended with it.
 		return nil
 	case r.old.DeletionTimestamp != nil:
 		return fmt.Errorf("spec.seedName: Seed %q deletes the Shoot; if that Seed is gone, say so with the annotation %s "+
@@ -144,14 +143,14 @@ func (r *request) movingProblem() error {
 	return nil
 }
 
-// stranded says whether a destination has met an error in taking over the control plane.
+// stranded reports whether the destination failed to restore the control plane.
 func stranded(op *corev1beta1.LastOperation) bool {
 	return op.Type == corev1beta1.LastOperationTypeRestore &&
 		(op.State == corev1beta1.LastOperationStateError || op.State == corev1beta1.LastOperationStateFailed)
 }
 
-// changedBesides names the part of a Shoot that differs, other than spec.seedName and what the server itself keeps up
-// to date; nothing if there is none.
+// changedBesides names the part of a Shoot that differs, other than spec.seedName and the fields that the API server
+// maintains; "" if there is none.
 func changedBesides(shoot, old *corev1beta1.Shoot) string {
 	other := shoot.DeepCopy()
 	other.Spec.SeedName = old.Spec.SeedName
@@ -181,7 +180,7 @@ func changedBesides(shoot, old *corev1beta1.Shoot) string {
 	return ""
 }
 
-// seedProblem says why the Seed does not take the Shoot, with all reasons, or why it does not take this change of it.
+// seedProblem returns all reasons why the Seed does not accept the Shoot, or why it does not accept this change.
 func (r *request) seedProblem() error {
 	seed := r.seed
 	if seed == nil {
@@ -219,7 +218,7 @@ func (r *request) seedProblem() error {
 	return utilerrors.NewAggregate(problems)
 }
 
-// supported names the access restrictions that a Seed supports.
+// supported lists the access restrictions that a Seed supports.
 func supported(restrictions []corev1beta1.AccessRestriction) string {
 	if len(restrictions) == 0 {
 		return "none is supported"
@@ -231,7 +230,7 @@ func supported(restrictions []corev1beta1.AccessRestriction) string {
 	return "supported: " + strings.Join(names, ", ")
 }
 
-// profileSelectorProblem says why the profile does not select the Seed.
+// profileSelectorProblem returns the reason why the profile does not select the Seed.
 func (r *request) profileSelectorProblem() error {
 	if r.profile == nil || r.profile.Spec.SeedSelector == nil {
 		return nil
@@ -254,7 +253,7 @@ func (r *request) zonesProblem() error {
 	return nil
 }
 
-// taintsProblem names the taints that keep the Shoot away; the scheduler judges with the same function.
+// taintsProblem lists the taints that the Shoot does not tolerate; the scheduler uses the same function.
 func (r *request) taintsProblem() error {
 	var keys []string
 	for _, taint := range corev1beta1.UntoleratedTaints(r.seed.Spec.Taints, r.shoot.Spec.Tolerations) {
@@ -267,7 +266,7 @@ func (r *request) taintsProblem() error {
 		", "), r.seed.Name)
 }
 
-// selects says why a Seed is not among those that a selector chooses.
+// selects returns an error if a selector does not select a Seed.
 func selects(selector *corev1beta1.SeedSelector, seed *corev1beta1.Seed, of string) error {
 	chosen, err := metav1.LabelSelectorAsSelector(&selector.LabelSelector)
 	if err != nil {
@@ -284,7 +283,7 @@ func selects(selector *corev1beta1.SeedSelector, seed *corev1beta1.Seed, of stri
 	return nil
 }
 
-// operationProblem says why the spec cannot change while the control plane moves.
+// operationProblem returns an error if the spec cannot change because the control plane is moving.
 func (r *request) operationProblem() error {
 	if r.old == nil || r.binding || equality.Semantic.DeepEqual(r.shoot.Spec, r.old.Spec) {
 		return nil
@@ -299,7 +298,7 @@ func (r *request) operationProblem() error {
 	return nil
 }
 
-// otherAnnotationsChanged says whether annotations differ, other than the confirmation of a deletion.
+// otherAnnotationsChanged reports whether annotations differ, other than the confirmation of a deletion.
 func otherAnnotationsChanged(shoot, old *corev1beta1.Shoot) bool {
 	without := func(annotations map[string]string) map[string]string {
 		rest := map[string]string{}

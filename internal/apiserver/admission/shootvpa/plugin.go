@@ -1,4 +1,4 @@
-// Package shootvpa gives new Shoots a vertical pod autoscaler, where the landscape wants that.
+// Package shootvpa enables the vertical pod autoscaler in new Shoots, in landscapes that enable this plugin.
 package shootvpa
 
 import (
@@ -20,7 +20,7 @@ func New(io.Reader) (admission.Interface, error) {
 
 type plugin struct{ *admission.Handler }
 
-// Admit switches the autoscaler on in a Shoot that does not say whether it wants one.
+// Admit enables the autoscaler in a Shoot that does not set it.
 func (p *plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if shoot, ok := a.GetObject().(*corev1beta1.Shoot); ok && a.GetSubresource() == "" {
 		enable(shoot)

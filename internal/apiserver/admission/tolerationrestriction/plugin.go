@@ -1,5 +1,5 @@
-// Package tolerationrestriction gives Shoots the tolerations of their project and refuses those that the project may
-// not have.
+// Package tolerationrestriction adds default tolerations to Shoots and rejects tolerations that the project may not
+// use.
 package tolerationrestriction
 
 import (
@@ -26,9 +26,9 @@ const configurationVersion = "shoottolerationrestriction.admission.gardener.clou
 type Configuration struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// defaults are given to every new Shoot that lacks the key.
+	// defaults are added to every new Shoot that has no toleration with the same key.
 	Defaults []corev1beta1.Toleration `json:"defaults,omitempty"`
-	// whitelist may be used by every Shoot.
+	// whitelist lists the tolerations that every Shoot may have.
 	Whitelist []corev1beta1.Toleration `json:"whitelist,omitempty"`
 }
 
@@ -38,7 +38,7 @@ func New(reader io.Reader) (admission.Interface, error) {
 	if err := hortusadmission.ReadConfiguration(reader, Name, configurationVersion, &p.config); err != nil {
 		return nil, err
 	}
-	// Defaults that no Shoot may have would keep everybody from creating one.
+	// Defaults that are not in the whitelist would make every creation of a Shoot fail.
 	rules := &corev1beta1.ProjectTolerations{Defaults: p.config.Defaults, Whitelist: p.config.Whitelist}
 	if err := corev1beta1.ValidateProjectTolerations(rules, nil).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", Name, err)
@@ -69,7 +69,7 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// Validate checks the tolerations that are new.
+// Validate checks new tolerations.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if concerns, err := p.Concerns(a, "shoots"); !concerns {
 		return err
@@ -107,7 +107,7 @@ func id(t corev1beta1.Toleration) string {
 	return t.Key + "=" + *t.Value
 }
 
-// added returns the indexes of tolerations that were not there before.
+// added returns the indexes of new tolerations.
 func added(tolerations, before []corev1beta1.Toleration) []int {
 	var indexes []int
 	for i, toleration := range tolerations {
@@ -118,7 +118,7 @@ func added(tolerations, before []corev1beta1.Toleration) []int {
 	return indexes
 }
 
-// refused returns an error for each new toleration that no whitelist has, as a bare key or with its value.
+// refused returns an error for each new toleration that is in no whitelist, as a key alone or with its value.
 func refused(tolerations, before []corev1beta1.Toleration, whitelists ...[]corev1beta1.Toleration) field.ErrorList {
 	var allowed []string
 	for _, toleration := range slices.Concat(whitelists...) {

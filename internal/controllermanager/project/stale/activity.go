@@ -20,15 +20,15 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// NameOfActivity is the name of the controller of activities.
+// NameOfActivity is the name of the controller Activity.
 const NameOfActivity = "project-activity"
 
-// resolution of lastActivityTimestamp, so that busy projects cost one write an hour. It is also how old an object may
-// be that still counts as new: after a start, all objects are reported as created.
+// resolution of lastActivityTimestamp, so that a busy project costs one write per hour. Objects up to this age count as
+// new: at the start of the controller, all objects are reported as created.
 const resolution = time.Hour
 
-// Activity notes when something happened in the namespace of a Project. It is triggered by what happens, never by the
-// Project.
+// Activity records the time of the last activity in the namespace of a Project. Activities trigger it, changes of the
+// Project do not.
 type Activity struct {
 	Garden client.Client // Cached reads, direct writes.
 	Clock  clock.PassiveClock
@@ -48,7 +48,7 @@ func (r *Activity) SetupWithManager(mgr ctrl.Manager) error {
 	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
-// happenings passes objects that were just created and, if people change them, changes of their spec and their end.
+// happenings passes new objects and, with changes, also deletions and changes of the spec.
 func (r *Activity) happenings(changes bool) predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -62,7 +62,7 @@ func (r *Activity) happenings(changes bool) predicate.Funcs {
 	}
 }
 
-// Reconcile notes that there was an activity just now.
+// Reconcile records an activity.
 func (r *Activity) Reconcile(ctx context.Context, p *corev1beta1.Project) (reconcile.Result, error) {
 	now, last := r.Clock.Now(), p.Status.LastActivityTimestamp
 	if p.DeletionTimestamp != nil || last != nil && now.Sub(last.Time) < resolution {

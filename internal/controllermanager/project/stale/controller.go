@@ -31,10 +31,10 @@ const (
 	kindCredentialsBinding = "CredentialsBinding"
 )
 
-// Reconciler marks Projects as stale and deletes them in the end.
+// Reconciler marks unused Projects as stale and eventually deletes them.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
-	Live   client.Reader // Looks for a use once more before a deletion, which can't be taken back.
+	Live   client.Reader // Checks for a use again before a deletion, which cannot be undone.
 	Clock  clock.PassiveClock
 	Config Config
 }
@@ -57,7 +57,7 @@ var newOrActive = predicate.Funcs{
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
-// Reconcile looks once at one Project.
+// Reconcile checks one Project.
 func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (reconcile.Result, error) {
 	if p.DeletionTimestamp != nil || p.Spec.Namespace == nil {
 		return reconcile.Result{}, nil
@@ -92,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *corev1beta1.Project) (rec
 	return reconcile.Result{}, nil
 }
 
-// useOf names one thing for which a namespace of a Project is used or exempt, or nothing.
+// useOf returns one use of a Project's namespace or the reason why it is exempt, "" if there is none.
 func useOf(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	ns := &corev1.Namespace{}
 	switch err := reader.Get(ctx, client.ObjectKey{Name: namespace}, ns); {
@@ -137,7 +137,7 @@ func useOf(ctx context.Context, reader client.Reader, namespace string) (string,
 	return "", nil
 }
 
-// bindingsOf lists those of all namespaces: they may refer to credentials and quotas of others.
+// bindingsOf returns the bindings of all namespaces: they may refer to credentials and quotas of other namespaces.
 func bindingsOf(ctx context.Context, reader client.Reader) (all []binding, err error) {
 	var secrets corev1beta1.SecretBindingList
 	var credentials securityv1alpha1.CredentialsBindingList

@@ -12,17 +12,17 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Config says when Projects are stale, and when stale ones end. Days have 24 hours.
+// Config holds the periods after which Projects are stale and stale Projects are deleted. A day has 24 hours.
 type Config struct {
-	// MinimumLifetimeDays is how long a Project may be without use, after its creation and its last activity, before it is
+	// MinimumLifetimeDays is how long a Project may be unused, after its creation and its last activity, before it is
 	// stale.
 	MinimumLifetimeDays int
 	// GracePeriodDays is how long a Project is stale before its deletion is announced.
 	GracePeriodDays int
-	// ExpirationTimeDays is how long a Project is stale before it is deleted. A date that was announced never comes
-	// closer.
+	// ExpirationTimeDays is how long a Project is stale before it is deleted. An announced date is never moved to an
+	// earlier one.
 	ExpirationTimeDays int
-	// SyncPeriod is how often a Project is looked at: the end of a use triggers nothing.
+	// SyncPeriod is how often a Project is checked: the end of a use triggers no reconciliation.
 	SyncPeriod time.Duration
 }
 
@@ -31,7 +31,7 @@ func Default() Config {
 	return Config{MinimumLifetimeDays: 30, GracePeriodDays: 14, ExpirationTimeDays: 90, SyncPeriod: 12 * time.Hour}
 }
 
-// Validate returns all that is wrong with the periods.
+// Validate returns all errors in the periods.
 func (c Config) Validate() error {
 	var errs []error
 	if c.MinimumLifetimeDays < 0 {
@@ -52,15 +52,15 @@ func (c Config) Validate() error {
 
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
-// decision is what follows for a Project.
+// decision is the new status of a Project, and whether it is deleted.
 type decision struct {
 	since, autoDelete *metav1.Time
 	delete            bool
-	// again is when to look next, at the latest.
+	// again is the time until the next check, at the latest.
 	again time.Duration
 }
 
-// decide on a Project that is used as told; an empty use is none.
+// decide returns the decision on a Project. use is empty if the Project is unused.
 func decide(p *corev1beta1.Project, use string, now time.Time, c Config) decision {
 	if use != "" {
 		return decision{again: c.SyncPeriod}
@@ -80,8 +80,7 @@ func decide(p *corev1beta1.Project, use string, now time.Time, c Config) decisio
 		d.again = min(left, c.SyncPeriod)
 		return d
 	}
-	// Nothing is deleted that was not announced in time, also if nobody looked for long or the periods have become
-	// shorter.
+	// A deletion is always announced in time, even after a long interruption or if the periods have become shorter.
 	earliest := now.Add(days(c.ExpirationTimeDays - c.GracePeriodDays))
 	if announced := p.Status.StaleAutoDeleteTimestamp; announced != nil {
 		earliest = announced.Time
@@ -95,7 +94,7 @@ func decide(p *corev1beta1.Project, use string, now time.Time, c Config) decisio
 	return d
 }
 
-// exempt says why a Project is never stale, or "".
+// exempt returns the reason why a Project is never stale, "" if it can be.
 func exempt(ns *corev1.Namespace) string {
 	if ns.Name == corev1beta1.GardenNamespace {
 		return "it contains the objects of the landscape itself"
@@ -109,11 +108,11 @@ func exempt(ns *corev1.Namespace) string {
 // binding is a SecretBinding or CredentialsBinding.
 type binding struct {
 	kind, namespace, name string
-	// refers to the namespaces of credentials and quotas.
+	// refersTo lists the namespaces of credentials and quotas.
 	refersTo []string
 }
 
-// usedBy says whether one of the Shoots of its namespace uses the binding.
+// usedBy reports whether one of the Shoots of its namespace uses the binding.
 func (b binding) usedBy(shoots []corev1beta1.Shoot) bool {
 	for i := range shoots {
 		name := shoots[i].Spec.CredentialsBindingName

@@ -1,5 +1,5 @@
-// Package stale finds Projects that nobody uses, announces their end in their status, and deletes them.
+// Package stale finds unused Projects, announces their deletion in their status, and deletes them.
 //
-// decide is the pure decision from what was read. Reconciler reads and writes; Activity notes in a Project's status
-// when something happened in its namespace, so that objects count that come and go between two looks.
+// decide is the pure decision. Reconciler reads and writes; Activity records activities in a Project's namespace in its
+// status, so that objects count that exist only between two checks.
 package stale

@@ -1,4 +1,4 @@
-// Package hibernation sends Shoots to sleep and wakes them up on their schedules.
+// Package hibernation hibernates Shoots and wakes them up according to their schedules.
 package hibernation
 
 import (
@@ -28,7 +28,7 @@ import (
 // Name of the controller.
 const Name = "shoot-hibernation"
 
-// slack is added to the time of a fire, so that the controller does not look just before it.
+// slack is added to the time of a schedule, so that the controller does not reconcile just before it.
 const slack = 100 * time.Millisecond
 
 // Reconciler switches spec.hibernation.enabled on schedule.
@@ -36,11 +36,11 @@ type Reconciler struct {
 	Garden   client.Client
 	Clock    clock.PassiveClock
 	Recorder events.EventRecorder
-	// TriggerDeadline is after which time a fire that was missed is not made up for.
+	// TriggerDeadline is how late a missed schedule is still acted on.
 	TriggerDeadline time.Duration
 }
 
-// Reconcile acts on the most recent fire and comes back at the next one.
+// Reconcile acts on the most recent scheduled time, and requeues for the next one.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	h := shoot.Spec.Hibernation
 	if shoot.DeletionTimestamp != nil || h == nil || len(h.Schedules) == 0 {
@@ -71,7 +71,7 @@ func (r *Reconciler) act(ctx context.Context, shoot *corev1beta1.Shoot, fire mai
 		before := shoot.DeepCopy()
 		hibernate := fire.Hibernate
 		shoot.Spec.Hibernation.Enabled = &hibernate
-		// A Shoot that has changed since may have been switched by its owner, after this fire.
+		// If the Shoot has changed since, its owner may have switched hibernation after the scheduled time.
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Garden.Patch(ctx, shoot, patch); err != nil {
 			return fmt.Errorf("set hibernation to %t: %w", hibernate, err)
@@ -92,7 +92,7 @@ func (r *Reconciler) act(ctx context.Context, shoot *corev1beta1.Shoot, fire mai
 	return nil
 }
 
-// since is the time after which fires have not been acted on.
+// since returns the time after which schedules have not been acted on.
 func since(shoot *corev1beta1.Shoot) time.Time {
 	if last := shoot.Status.LastHibernationTriggerTime; last != nil {
 		return last.Time
@@ -100,7 +100,8 @@ func since(shoot *corev1beta1.Shoot) time.Time {
 	return shoot.CreationTimestamp.Time
 }
 
-// failedForGood reports whether the gardenlet has given up on this very spec, so that a change of it would not help.
+// failedForGood reports whether the gardenlet has given up on the current spec, so that switching hibernation would not
+// help.
 func failedForGood(shoot *corev1beta1.Shoot) bool {
 	last := shoot.Status.LastOperation
 	return last != nil && last.State == corev1beta1.LastOperationStateFailed &&
@@ -120,7 +121,7 @@ func (r *Reconciler) AddToManager(mgr manager.Manager, concurrentSyncs int) erro
 	return nil
 }
 
-// Relevant lets pass Shoots that have schedules, when they are new or their schedules have changed.
+// Relevant passes Shoots with schedules that are new or whose schedules have changed.
 func Relevant() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return len(schedulesOf(e.Object)) > 0 },

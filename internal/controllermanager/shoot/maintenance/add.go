@@ -31,8 +31,8 @@ func (r *Reconciler) AddToManager(mgr manager.Manager, concurrentSyncs int) erro
 	return nil
 }
 
-// Relevant lets pass what may change when the Shoot is maintained: its creation, a request for a maintenance, and
-// another time window. Everything else can wait for the window.
+// Relevant passes events that may change the time of maintenance: creation, a request for maintenance, and another time
+// window. All other changes wait for the window.
 func Relevant() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return true },

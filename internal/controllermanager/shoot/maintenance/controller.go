@@ -1,5 +1,5 @@
-// Package maintenance runs the maintenance of Shoots in their windows. What a maintenance does is decided by package
-// internal/maintenance; this package reads, writes, and waits for the next window.
+// Package maintenance maintains Shoots in their maintenance time windows. Package internal/maintenance decides the
+// changes; this package reads, writes, and waits for the next window.
 package maintenance
 
 import (
@@ -27,14 +27,14 @@ import (
 type Reconciler struct {
 	Garden   client.Client // Cached reads, direct writes.
 	Clock    clock.PassiveClock
-	Jitter   decision.Jitter // Shared with the plan, which tells the instants beforehand.
+	Jitter   decision.Jitter // Shared with the plan, which computes the exact times in advance.
 	Options  decision.Options
 	Recorder events.EventRecorder
 	Profiles *Profiles
-	Metrics  *Metrics // Nil counts nothing.
+	Metrics  *Metrics // Optional.
 }
 
-// Reconcile maintains the Shoot if its window is open or it asks for it, and comes back in the next window.
+// Reconcile maintains the Shoot if its window is open or maintenance is requested, and requeues for the next window.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	if shoot.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
@@ -81,7 +81,7 @@ func (r *Reconciler) maintain(ctx context.Context, shoot *corev1beta1.Shoot, now
 		}
 	}
 	updated := outcome.Shoot
-	updated.ResourceVersion = current.ResourceVersion // Conflicts with anybody but ourselves are still found.
+	updated.ResourceVersion = current.ResourceVersion // Still conflicts with writes by others.
 	if err := r.Garden.Update(ctx, updated); err != nil {
 		r.warn(shoot, corev1beta1.EventMaintenanceFailed, err.Error())
 		return fmt.Errorf("update Shoot: %w", err)
@@ -105,8 +105,8 @@ func (r *Reconciler) maintain(ctx context.Context, shoot *corev1beta1.Shoot, now
 	return nil
 }
 
-// tryOut asks the API server whether it would accept the changes, before anything is recorded. Only a verdict about
-// the changes is a refusal; everything else is an error and tried again.
+// tryOut sends the changes to the API server as a dry run, before anything is recorded. Only a response about the
+// changes is a refusal; everything else is an error, to be retried.
 func (r *Reconciler) tryOut(ctx context.Context, shoot *corev1beta1.Shoot) (refusal, err error) {
 	err = r.Garden.Update(ctx, shoot.DeepCopy(), client.DryRunAll)
 	if err == nil {
@@ -124,7 +124,7 @@ func (r *Reconciler) tryOut(ctx context.Context, shoot *corev1beta1.Shoot) (refu
 	return err, nil
 }
 
-// recordRefusal ends a maintenance that the API server does not accept. The next window tries again.
+// recordRefusal ends a maintenance whose changes the API server rejects. The next window tries again.
 func (r *Reconciler) recordRefusal(ctx context.Context, shoot *corev1beta1.Shoot, refusal error, now time.Time) error {
 	log.FromContext(ctx).Info("Maintenance was refused", "reason", refusal.Error())
 	entry := decision.Refused(now, refusal)
@@ -138,7 +138,7 @@ func (r *Reconciler) recordRefusal(ctx context.Context, shoot *corev1beta1.Shoot
 	return nil
 }
 
-// patch changes status and annotations, unless the Shoot has been changed since it was read.
+// patch changes the status and annotations. It fails with a conflict if the Shoot has changed since it was read.
 func (r *Reconciler) patch(
 	ctx context.Context, shoot *corev1beta1.Shoot, change func(*corev1beta1.Shoot),
 ) (*corev1beta1.Shoot, error) {
@@ -155,7 +155,7 @@ func (r *Reconciler) warn(shoot runtime.Object, reason, message string) {
 	r.tell(shoot, decision.Event{Warning: true, Reason: reason, Message: message})
 }
 
-// maxNote is how long the note of an event may be, in bytes.
+// maxNote is the maximum length of an event's note in bytes.
 const maxNote = 1024
 
 func (r *Reconciler) tell(shoot runtime.Object, e decision.Event) {

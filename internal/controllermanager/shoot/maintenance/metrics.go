@@ -13,23 +13,23 @@ import (
 	decision "hortus.dev/hortus/internal/maintenance"
 )
 
-// Results of maintenances and of their changes, as metrics name them.
+// Results of maintenances and their changes, as label values of metrics.
 const (
 	resultApplied    = "applied"
 	resultUnchanged  = "unchanged"  // Of maintenances: nothing was due.
-	resultIncomplete = "incomplete" // Of maintenances: something that was due is impossible.
+	resultIncomplete = "incomplete" // Of maintenances: a due change is impossible.
 	resultImpossible = "impossible" // Of changes: due, but there is no version to change to, or it is blocked.
-	resultRefused    = "refused"    // By the API server.
-	resultError      = "error"      // Of maintenances: tried again.
+	resultRefused    = "refused"    // Rejected by the API server.
+	resultError      = "error"      // Of maintenances: will be retried.
 )
 
-// Metrics count maintenances and what they change. Nil counts nothing.
+// Metrics count maintenances and their changes. Nil counts nothing.
 type Metrics struct {
 	maintenances *prometheus.CounterVec
 	changes      *prometheus.CounterVec
 }
 
-// NewMetrics registers metrics.
+// NewMetrics creates and registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		maintenances: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -45,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// maintained counts a maintenance that has been written, or was refused.
+// maintained counts a maintenance that was written or rejected.
 func (m *Metrics) maintained(o *decision.Outcome, refused bool) {
 	if m == nil {
 		return
@@ -79,21 +79,21 @@ func (m *Metrics) failed() {
 	}
 }
 
-// Kinds of changes besides those of versions, which have the names of their subjects. Their causes are always the same.
+// Kinds of changes other than versions, whose kinds are their subjects. Each has a fixed cause.
 const (
 	kindCredential   = "Credential"
-	kindOther        = "Other" // Fields that a new version does not know, and operations that are started.
+	kindOther        = "Other" // Fields that a new version does not support, and operations that are started.
 	causeCredential  = "period"
 	causeOtherChange = "version"
 )
 
-// change is one that is due.
+// change is a due change.
 type change struct {
 	kind, cause string
 	impossible  bool
 }
 
-// changesOf are those of a maintenance.
+// changesOf returns the changes of a maintenance.
 func changesOf(o *decision.Outcome) []change {
 	var changes []change
 	for _, i := range o.Decision.Items {
@@ -112,13 +112,13 @@ var dueChanges = prometheus.NewDesc("hortus_controller_manager_maintenance_due_c
 	"Number of updates of versions that are due in all Shoots, by kind, cause and whether they are possible.",
 	[]string{"kind", "cause", "possible"}, nil)
 
-// Due tells which updates of versions are due. It decides when it is scraped, from the cache, and costs nothing in
+// Due exports the number of due version updates. It decides on each scrape, from the cache, and costs nothing in
 // between.
 type Due struct {
 	Garden   client.Reader // Cached.
 	Clock    clock.PassiveClock
 	Profiles *Profiles
-	// Elected is closed when this process is the one that works. Others say nothing, so that sums are right.
+	// Elected is closed when this process becomes the leader. Only the leader exports numbers, so that sums are correct.
 	Elected <-chan struct{}
 }
 
@@ -128,7 +128,7 @@ func (d *Due) Describe(to chan<- *prometheus.Desc) { to <- dueChanges }
 // readLimit bounds how long a scrape waits for a cache that has just been started.
 const readLimit = time.Second
 
-// Collect implements prometheus.Collector. If the cache cannot be read, the scrape lacks these numbers.
+// Collect implements prometheus.Collector. If the cache cannot be read, the scrape lacks this metric.
 func (d *Due) Collect(to chan<- prometheus.Metric) {
 	select {
 	case <-d.Elected:
@@ -150,7 +150,7 @@ func (d *Due) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// count decides for every Shoot. Those whose profile cannot be read are left out. Each profile is read once.
+// count decides for every Shoot. Shoots whose profile cannot be read are omitted. Each profile is read once.
 func (d *Due) count(ctx context.Context, shoots []corev1beta1.Shoot) map[change]int {
 	type reference struct{ kind, namespace, name string }
 	counts, now, deciders := map[change]int{}, d.Clock.Now(), map[reference]*decision.Decider{}
@@ -166,7 +166,7 @@ func (d *Due) count(ctx context.Context, shoots []corev1beta1.Shoot) map[change]
 		decider, known := deciders[ref]
 		if !known {
 			if profile, err := d.Profiles.Of(ctx, d.Garden, shoot); err == nil {
-				decider = decision.NewDecider(profile) // It remembers what Shoots have in common.
+				decider = decision.NewDecider(profile) // Caches decisions that Shoots have in common.
 			}
 			deciders[ref] = decider
 		}

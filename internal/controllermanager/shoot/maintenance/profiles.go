@@ -24,7 +24,7 @@ type entry struct {
 	profile         *versionclass.Profile
 }
 
-// Of returns the profile that the Shoot refers to.
+// Of returns the compiled profile that the Shoot refers to.
 func (p *Profiles) Of(ctx context.Context, c client.Reader, shoot *corev1beta1.Shoot) (*versionclass.Profile, error) {
 	ref := shoot.Spec.CloudProfile
 	switch {

@@ -1,5 +1,5 @@
-// Package migration keeps the constraint ReadyForMigration of Shoots whose control planes are to move to other Seeds.
-// The gardenlet of the source begins once it is True.
+// Package migration maintains the constraint ReadyForMigration of Shoots whose control planes are to move to other
+// Seeds. The gardenlet of the source begins when it is True.
 package migration
 
 import (
@@ -24,7 +24,7 @@ import (
 // Name of the controller.
 const Name = "shoot-migration"
 
-// unreadyPeriod is how soon a Seed is looked at again that is not ready.
+// unreadyPeriod is how often a Seed that is not ready is checked again.
 const unreadyPeriod = 5 * time.Second
 
 // Reconciler sets and removes the constraint.
@@ -33,7 +33,7 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 }
 
-// Reconcile looks at one Shoot.
+// Reconcile checks one Shoot.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	before, result := shoot.DeepCopy(), reconcile.Result{}
 	constraints := &shoot.Status.Constraints

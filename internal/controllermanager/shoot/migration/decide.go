@@ -15,18 +15,19 @@ const (
 	ReasonInDeletion = "DestinationSeedInDeletion"
 )
 
-// needed are the conditions of a Seed that can take over control planes.
+// needed lists the conditions that a Seed must have to take over control planes.
 var needed = []corev1beta1.ConditionType{
 	corev1beta1.SeedGardenletReady, corev1beta1.SeedSystemComponentsHealthy, corev1beta1.SeedBackupBucketsReady,
 }
 
-// moving says whether the control plane is on another Seed than it should be.
+// moving reports whether the control plane is on a different Seed than spec.seedName.
 func moving(shoot *corev1beta1.Shoot) bool {
 	on := ptr.Deref(shoot.Status.SeedName, "")
 	return on != "" && shoot.Spec.SeedName != nil && *shoot.Spec.SeedName != on
 }
 
-// constraintFor returns the constraint of a Shoot that is to move to a Seed; destination is nil if that does not exist.
+// constraintFor returns the constraint of a Shoot that is to move to a Seed. destination is nil if the Seed does not
+// exist.
 func constraintFor(shoot *corev1beta1.Shoot, destination *corev1beta1.Seed) corev1beta1.Condition {
 	c := corev1beta1.Condition{Type: corev1beta1.ShootReadyForMigration, Status: corev1beta1.ConditionFalse}
 	name := ptr.Deref(shoot.Spec.SeedName, "")
@@ -47,12 +48,12 @@ func constraintFor(shoot *corev1beta1.Shoot, destination *corev1beta1.Seed) core
 	return c
 }
 
-// unready says what keeps a Seed from taking over a control plane, or "".
+// unready returns the reason why a Seed cannot take over a control plane, "" if it can.
 func unready(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) string {
 	switch version := shoot.Status.Gardener.Version; {
 	case seed.Status.Gardener == nil:
 		return fmt.Sprintf("The gardenlet of Seed %s has not registered its version yet.", seed.Name)
-	case seed.Status.Gardener.Version != version && !shoot.SourceIsDead(): // One that is gone can't be updated first.
+	case seed.Status.Gardener.Version != version && !shoot.SourceIsDead(): // A dead Seed can't be updated first.
 		return fmt.Sprintf("The gardenlet of Seed %s has version %s, the one that runs the control plane now has %s.",
 			seed.Name, seed.Status.Gardener.Version, version)
 	case seed.Status.ObservedGeneration != seed.Generation:

@@ -1,4 +1,4 @@
-// Package quota ends the life of Shoots whose quota bounds it.
+// Package quota deletes Shoots whose lifetime, bounded by a quota, has expired.
 package quota
 
 import (
@@ -25,18 +25,18 @@ import (
 // Name of the controller.
 const Name = "shoot-quota"
 
-// DefaultSyncPeriod is how often quotas are looked up again. A life is counted in days.
+// DefaultSyncPeriod is how often quotas are read again. Lifetimes are in days.
 const DefaultSyncPeriod = time.Hour
 
-// Reconciler keeps the expiration annotation and deletes Shoots that have expired.
+// Reconciler maintains the expiration annotation and deletes Shoots that have expired.
 type Reconciler struct {
 	Garden     client.Client
-	Live       client.Reader // Reads the quotas once more before a deletion, which can't be taken back.
+	Live       client.Reader // Reads the quotas again before a deletion, which cannot be undone.
 	Clock      clock.PassiveClock
 	SyncPeriod time.Duration
 }
 
-// Reconcile looks up the bound, notes when it ends, and acts when it has.
+// Reconcile records when the Shoot's lifetime ends, and deletes the Shoot when it has ended.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	if shoot.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
 	}
 	log.FromContext(ctx).Info("Deleting Shoot whose lifetime has expired", "expiration", expiration)
-	// Only the very Shoot that was read: its owner may have prolonged its life since, or have made another one.
+	// Only exactly this Shoot: its owner may have extended its lifetime since, or created another one.
 	before = shoot.DeepCopy()
 	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationConfirmationDeletion, "true")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -81,8 +81,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{}, nil
 }
 
-// expire notes in the Shoot, in place, when it expires. A date that is there already stays: its owner may have
-// prolonged the life within what admission allows.
+// expire sets the expiration annotation of the Shoot, in place, or removes it if no quota bounds the lifetime. A valid
+// date stays: its owner may have extended the lifetime as far as admission allows.
 func expire(shoot *corev1beta1.Shoot, days int32, bounded bool) (expiration time.Time, changed bool) {
 	text, present := shoot.Annotations[corev1beta1.AnnotationShootExpirationTimestamp]
 	if !bounded {
@@ -100,7 +100,7 @@ func expire(shoot *corev1beta1.Shoot, days int32, bounded bool) (expiration time
 	return expiration, true
 }
 
-// lifetime returns the shortest life that any of the quotas allows.
+// lifetime returns the shortest lifetime that any of the quotas allows, in days.
 func lifetime(quotas []*corev1beta1.Quota) (days int32, bounded bool) {
 	for _, q := range quotas {
 		if d := q.Spec.ClusterLifetimeDays; d != nil && (!bounded || *d < days) {
@@ -110,7 +110,7 @@ func lifetime(quotas []*corev1beta1.Quota) (days int32, bounded bool) {
 	return days, bounded
 }
 
-// quotasOf reads the quotas of the Shoot's binding. A Shoot without workers has none.
+// quotasOf reads the quotas of the Shoot's binding. A Shoot without a binding has none.
 func quotasOf(ctx context.Context, reader client.Reader, shoot *corev1beta1.Shoot) ([]*corev1beta1.Quota, error) {
 	var refs []corev1.ObjectReference
 	switch {

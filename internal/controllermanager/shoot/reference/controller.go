@@ -1,4 +1,4 @@
-// Package reference keeps objects from being deleted while Shoots refer to them.
+// Package reference prevents the deletion of objects while Shoots refer to them.
 package reference
 
 import (
@@ -33,20 +33,19 @@ var kinds = map[Kind]schema.GroupVersionKind{
 	WorkloadIdentity: securityv1alpha1.SchemeGroupVersion.WithKind(string(WorkloadIdentity)),
 }
 
-// Reconciler puts a finalizer on what Shoots refer to, and takes it from what they no longer do.
+// Reconciler adds a finalizer to the objects that Shoots refer to, and removes it when no Shoot does any more.
 type Reconciler struct {
 	Garden client.Client
-	// Live reads past the cache: only the metadata of a namespace's objects, and only when references change.
+	// Live reads from the API server: only metadata of a namespace's objects, and only when references change.
 	Live client.Reader
 }
 
-// Reconcile protects first and releases afterwards, so that a stop in between leaves too much protected, not too
-// little.
+// Reconcile adds finalizers before it removes others: an interruption leaves too many objects protected, not too few.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	refs := Of(shoot)
 	if shoot.DeletionTimestamp != nil {
 		if controllerutil.ContainsFinalizer(shoot, corev1beta1.FinalizerName) {
-			return reconcile.Result{}, nil // Its deletion still needs them.
+			return reconcile.Result{}, nil // The deletion still needs them.
 		}
 		refs = nil
 	}
@@ -74,8 +73,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{}, nil
 }
 
-// reconcileNamed also serves a Shoot that has gone before it could be protected: what it refers to may have the
-// finalizer because of other Shoots, which have been changed since.
+// reconcileNamed also handles a Shoot that is gone. Objects that it referred to may still have the finalizer because of
+// other Shoots, which have changed since.
 func (r *Reconciler) reconcileNamed(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	shoot := &corev1beta1.Shoot{}
 	err := r.Garden.Get(ctx, req.NamespacedName, shoot)
@@ -94,7 +93,7 @@ func (r *Reconciler) protect(ctx context.Context, namespace string, ref Referenc
 	object.SetGroupVersionKind(kinds[ref.Kind])
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object)
 	if apierrors.IsNotFound(err) {
-		return nil // Admission has reported it; there is nothing to protect.
+		return nil // Admission has rejected it; there is nothing to protect.
 	}
 	if err != nil {
 		return fmt.Errorf("get %s %q: %w", ref.Kind, ref.Name, err)
@@ -105,7 +104,8 @@ func (r *Reconciler) protect(ctx context.Context, namespace string, ref Referenc
 	return nil
 }
 
-// release takes the finalizer from all objects of the namespace that no Shoot but the ones going away refers to.
+// release removes the finalizer from all objects of the namespace that no Shoot refers to. Shoots whose deletion no
+// longer needs the objects do not count.
 func (r *Reconciler) release(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	used, err := r.used(ctx, shoot)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) release(ctx context.Context, shoot *corev1beta1.Shoot) erro
 	return nil
 }
 
-// used returns what the Shoots of the namespace refer to. The cached Shoots are only read, hence not copied.
+// used returns the objects that Shoots of the namespace refer to. The cached Shoots are only read, hence not copied.
 func (r *Reconciler) used(ctx context.Context, shoot *corev1beta1.Shoot) (map[Reference]bool, error) {
 	var shoots corev1beta1.ShootList
 	if err := r.Garden.List(ctx, &shoots, client.InNamespace(shoot.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -164,7 +164,7 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object client.Object, pre
 	if !change(object, corev1beta1.FinalizerReferenceProtection) {
 		return nil
 	}
-	// A list of finalizers is replaced as a whole, so nobody may have changed it meanwhile.
+	// A patch replaces the whole list of finalizers, so it must fail if the list has changed since.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	return client.IgnoreNotFound(r.Garden.Patch(ctx, object, patch))
 }
@@ -182,7 +182,7 @@ func (r *Reconciler) AddToManager(mgr manager.Manager, concurrentSyncs int) erro
 	return nil
 }
 
-// Relevant lets pass Shoots whose references change, and those that are going or gone.
+// Relevant passes Shoots whose references change, and Shoots that are being deleted or are gone.
 func Relevant() predicate.Predicate {
 	concerned := func(shoot *corev1beta1.Shoot) bool {
 		return len(Of(shoot)) > 0 || controllerutil.ContainsFinalizer(shoot, corev1beta1.FinalizerReferenceProtection)

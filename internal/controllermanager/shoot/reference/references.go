@@ -7,7 +7,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Kind of an object that a Shoot may refer to in its namespace.
+// Kind of an object that a Shoot can refer to in its namespace.
 type Kind string
 
 const (
@@ -16,13 +16,13 @@ const (
 	WorkloadIdentity Kind = "WorkloadIdentity"
 )
 
-// Reference names an object in the Shoot's namespace.
+// Reference is the kind and name of an object in the Shoot's namespace.
 type Reference struct {
 	Kind Kind
 	Name string
 }
 
-// Of lists the objects that a Shoot refers to, sorted and unique.
+// Of returns the distinct objects that a Shoot refers to, sorted.
 func Of(shoot *corev1beta1.Shoot) []Reference {
 	var refs []Reference
 	add := func(kind Kind, name string) {

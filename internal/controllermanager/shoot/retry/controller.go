@@ -1,4 +1,4 @@
-// Package retry retries Shoots that have failed because the infrastructure's rate limit was exceeded, which passes.
+// Package retry retries Shoots that failed because a rate limit of the infrastructure was exceeded, which is temporary.
 package retry
 
 import (
@@ -24,13 +24,13 @@ import (
 // Name of the controller.
 const Name = "shoot-retry"
 
-// Defaults of the wait between failure and retry. The jitter keeps many Shoots from exceeding the limit again.
+// Default time between failure and retry. The jitter keeps many Shoots from exceeding the limit again.
 const (
 	DefaultPeriod = 10 * time.Minute
 	DefaultJitter = 5 * time.Minute
 )
 
-// Reconciler asks for a retry.
+// Reconciler requests retries.
 type Reconciler struct {
 	Garden    client.Client
 	Clock     clock.PassiveClock
@@ -39,7 +39,7 @@ type Reconciler struct {
 	Jitter    maintenance.Jitter
 }
 
-// Reconcile waits until the failure is old enough and sets the operation annotation.
+// Reconcile waits until the failure is old enough, then sets the operation annotation.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	if !rateLimited(shoot) {
 		return reconcile.Result{}, nil
@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{}, nil
 }
 
-// rateLimited reports whether the Shoot has failed, in its present generation, for a rate limit.
+// rateLimited reports whether the current generation of the Shoot has failed because of a rate limit.
 func rateLimited(shoot *corev1beta1.Shoot) bool {
 	last := shoot.Status.LastOperation
 	return last != nil && last.State == corev1beta1.LastOperationStateFailed &&

@@ -1,4 +1,4 @@
-// Package statuslabel keeps the label that sums up a Shoot's status, so that Shoots can be selected by it.
+// Package statuslabel maintains a label that summarizes a Shoot's status, so that Shoots can be selected by it.
 package statuslabel
 
 import (
@@ -24,7 +24,7 @@ type Reconciler struct {
 	Garden client.Client
 }
 
-// Reconcile computes the label and writes it if it differs.
+// Reconcile computes the label and writes it if it has changed.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	if !outdated(shoot) {
 		return reconcile.Result{}, nil
@@ -44,7 +44,7 @@ func outdated(shoot *corev1beta1.Shoot) bool {
 	return shoot.Labels[corev1beta1.LabelShootStatus] != StatusOf(shoot)
 }
 
-// severity orders the statuses; a sum is as bad as its worst part.
+// severity orders the statuses; the summary is the worst of them.
 var severity = map[string]int{
 	corev1beta1.ShootStatusHealthy:     0,
 	corev1beta1.ShootStatusProgressing: 1,
@@ -52,7 +52,7 @@ var severity = map[string]int{
 	corev1beta1.ShootStatusUnhealthy:   3,
 }
 
-// StatusOf sums up the status of a Shoot: the worst of its conditions and its last operation. While a Shoot is being
+// StatusOf summarizes the status of a Shoot: the worst of its conditions and its last operation. While a Shoot is being
 // created or deleted only errors count, because its conditions cannot be good.
 func StatusOf(shoot *corev1beta1.Shoot) string {
 	last, clean := shoot.Status.LastOperation, len(shoot.Status.LastErrors) == 0

@@ -74,8 +74,8 @@ func Kind() *registry.Kind[*corev1beta1.BackupEntry] {
 	}
 }
 
-// takeOperation says whether an operation was asked for, and removes it. A restoration stays until it is done, and
-// counts once.
+// takeOperation reports whether a new operation was requested, and removes the annotation. The annotation of a
+// restoration stays until the restoration is done, and counts once.
 func takeOperation(e, old *corev1beta1.BackupEntry) bool {
 	operation, asked := e.Annotations[corev1beta1.AnnotationOperation]
 	switch {

@@ -22,7 +22,7 @@ func Kind() *registry.Kind[*corev1.ControllerDeployment] {
 		ShortNames: []string{"ctrldeploy"},
 		Categories: []string{"all"},
 
-		// Helm, resources and the annotations that stand for other types are all there is.
+		// The spec consists of helm, resources and the annotations that stand for other types.
 		Spec: func(d *corev1.ControllerDeployment) any {
 			return []any{d.Helm, d.InjectGardenKubeconfig, d.Resources,
 				d.Annotations[corev1.AnnotationMigrationType], d.Annotations[corev1.AnnotationMigrationProviderConfig]}

@@ -46,7 +46,7 @@ func Kind() *registry.Kind[*corev1beta1.InternalSecret] {
 	}
 }
 
-// mergeStringData moves what was written as text to where it is kept.
+// mergeStringData moves stringData to data.
 func mergeStringData(s *corev1beta1.InternalSecret) {
 	if len(s.StringData) > 0 && s.Data == nil {
 		s.Data = map[string][]byte{}

@@ -68,7 +68,7 @@ func Kind() *registry.Kind[*corev1beta1.Project] {
 	}
 }
 
-// markOwner gives the role owner to the owner, if a member, and to nobody else.
+// markOwner gives the role owner to the owner, if a member, and removes it from all other members.
 func markOwner(p *corev1beta1.Project) {
 	owner := p.Spec.Owner
 	if owner == nil || !slices.ContainsFunc(p.Spec.Members,

@@ -96,10 +96,11 @@ func setLabels(s *corev1beta1.Seed) {
 	s.Labels = labels
 }
 
-// takeOperation says whether a new operation was asked for, and removes the one that is done with a new generation.
+// takeOperation reports whether a new operation was requested, and removes the annotation if incrementing the
+// generation is all that the operation needs.
 func takeOperation(s, old *corev1beta1.Seed) bool {
 	operation, pending := s.Annotations[corev1beta1.AnnotationOperation], old.Annotations[corev1beta1.AnnotationOperation]
-	if operation == pending || pending != "" { // Validation refuses to replace one that is pending.
+	if operation == pending || pending != "" { // Validation rejects replacing a pending one.
 		return false
 	}
 	switch operation {
@@ -113,7 +114,7 @@ func takeOperation(s, old *corev1beta1.Seed) bool {
 	return false
 }
 
-// readiness sums up the conditions.
+// readiness summarizes the conditions.
 func readiness(s *corev1beta1.Seed) string {
 	status := map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{}
 	for _, c := range s.Status.Conditions {

@@ -15,7 +15,7 @@ import (
 // ListBackups lists the backups of a Shoot.
 type ListBackups func(context.Context, *corev1beta1.Shoot) (*backupv1alpha1.ShootBackups, error)
 
-// backupsREST answers what a Shoot can be restored to. It stores nothing.
+// backupsREST lists the backups that a Shoot can be restored from. It stores nothing.
 type backupsREST struct {
 	store *genericregistry.Store
 	list  ListBackups

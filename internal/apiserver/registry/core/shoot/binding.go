@@ -14,7 +14,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry"
 )
 
-// NewBinding returns the subresource through which the Seed of a Shoot is chosen and changed.
+// NewBinding returns the subresource that sets and changes the Seed of a Shoot.
 func NewBinding(store *genericregistry.Store) rest.Storage {
 	return registry.NewSubresource(store, bindingStrategy{store.UpdateStrategy})
 }
@@ -25,12 +25,12 @@ func (bindingStrategy) PrepareForUpdate(_ context.Context, o, oldObject runtime.
 	s, old := o.(*corev1beta1.Shoot), oldObject.(*corev1beta1.Shoot)
 	registry.KeepType(s, old)
 	s.Status = old.Status
-	// Left by a scheduler that had found no Seed.
+	// Left by a scheduler that found no Seed.
 	if op := s.Status.LastOperation; op != nil && s.Spec.SeedName != nil &&
 		op.Type == corev1beta1.LastOperationTypeCreate && op.State == corev1beta1.LastOperationStatePending {
 		s.Status.LastOperation = nil
 	}
-	// A move that is called off, or goes somewhere else when the one that was taken to be dead has handed over.
+	// A declaration no longer applies if the move is cancelled, or if the control plane has left the Seed it names.
 	dead, same := s.Annotations[corev1beta1.AnnotationSourceIsDead]
 	if same && dead == old.Annotations[corev1beta1.AnnotationSourceIsDead] &&
 		(dead == ptr.Deref(s.Spec.SeedName, "") || dead != ptr.Deref(s.Status.SeedName, "")) {

@@ -8,10 +8,10 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry"
 )
 
-// canonicalize removes what says nothing and keeps the labels that are derived from the object.
+// canonicalize removes fields whose value equals their absence, and sets the labels that are derived from the object.
 func canonicalize(s *corev1beta1.Shoot) {
 	kubernetes := &s.Spec.Kubernetes
-	// What validation refuses stays for it to see.
+	// A value that validation rejects must stay visible to it.
 	if autoscaler := kubernetes.ClusterAutoscaler; autoscaler != nil &&
 		autoscaler.AcceptsMaxEmptyBulkDelete(kubernetes.Version) {
 		kubernetes.ClusterAutoscaler.MaxEmptyBulkDelete = nil
@@ -41,8 +41,8 @@ func canonicalizeLabels(s *corev1beta1.Shoot) {
 	}
 }
 
-// syncSpellings keeps the two spellings of a reference equal, where there are two. Of two that disagree, the one that
-// this request changed is meant; if both changed, the newer spelling. old is nil on creation.
+// syncSpellings keeps the two spellings of a reference equal. If they differ, the one that this request changed
+// applies; if both changed, the newer spelling. old is nil on creation.
 func syncSpellings(s, old *corev1beta1.Shoot) {
 	syncCloudProfile(s, old)
 	if s.Spec.DNS == nil {

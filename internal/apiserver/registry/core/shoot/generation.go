@@ -9,10 +9,10 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// specBumps leaves the decision to specChangeRolls, except on subresources.
+// specBumps is specChangeRolls, except on subresources.
 func specBumps(s, old *corev1beta1.Shoot) bool { return specChangeRolls(s, old) }
 
-// specChangeRolls says whether a change of the spec is rolled out now. With a confined rollout only hibernation is.
+// specChangeRolls reports whether a change of the spec is rolled out now. With a confined rollout only hibernation is.
 func specChangeRolls(s, old *corev1beta1.Shoot) bool {
 	if s.HibernationEnabled() != old.HibernationEnabled() {
 		return true
@@ -22,7 +22,8 @@ func specChangeRolls(s, old *corev1beta1.Shoot) bool {
 	return !confined && !equality.Semantic.DeepEqual(s.Spec, old.Spec)
 }
 
-// takeOperations says whether the operations asked for raise the generation. It removes those that are done with it.
+// takeOperations reports whether the requested operations increment the generation. It removes those that need nothing
+// else.
 func takeOperations(s *corev1beta1.Shoot) bool {
 	last := s.Status.LastOperation
 	operations := corev1beta1.Operations(s.Annotations, corev1beta1.AnnotationOperation)
@@ -30,7 +31,7 @@ func takeOperations(s *corev1beta1.Shoot) bool {
 		return false
 	}
 	if len(operations) > 1 && slices.ContainsFunc(operations, standsAlone) {
-		return false // Validation refuses the list as it is written.
+		return false // Validation rejects the list as it is.
 	}
 	if last.State == corev1beta1.LastOperationStateFailed {
 		if !slices.Contains(operations, corev1beta1.OperationRetry) {
@@ -49,7 +50,7 @@ func takeOperations(s *corev1beta1.Shoot) bool {
 		case operation == corev1beta1.OperationRotateSSHKeypair && !sshAccess(s):
 			return true
 		case strings.HasPrefix(operation, "rotate-"), strings.HasPrefix(operation, corev1beta1.OperationRolloutWorkersPrefix):
-			bump = true // The gardenlet removes it when it picks it up.
+			bump = true // The gardenlet removes it when it starts the operation.
 		}
 		return false
 	})
@@ -57,7 +58,7 @@ func takeOperations(s *corev1beta1.Shoot) bool {
 	return bump
 }
 
-// standsAlone says whether an operation cannot be asked for together with others.
+// standsAlone reports whether an operation cannot be requested together with others.
 func standsAlone(operation string) bool {
 	switch operation {
 	case corev1beta1.OperationMaintain, corev1beta1.OperationRetry, corev1beta1.OperationForceInPlaceUpdate:
@@ -71,7 +72,7 @@ func sshAccess(s *corev1beta1.Shoot) bool {
 	return s.HasWorkers() && (settings == nil || settings.SSHAccess == nil || settings.SSHAccess.Enabled)
 }
 
-// covered lists, by operation, the narrower ones that it includes.
+// covered lists the operations that each operation includes.
 var covered = map[string][]string{
 	corev1beta1.OperationRotateCredentialsStart: {
 		corev1beta1.OperationRotateCAStart, corev1beta1.OperationRotateServiceAccountKeyStart,
@@ -100,7 +101,7 @@ func withoutRedundant(operations []string) []string {
 
 func deduplicateOperations(s *corev1beta1.Shoot) {
 	for _, key := range []string{corev1beta1.AnnotationOperation, corev1beta1.AnnotationMaintenanceOperation} {
-		// A list without duplicates stays as it is written.
+		// A list without duplicates is not rewritten.
 		if written := s.Annotations[key]; strings.Contains(written, corev1beta1.OperationSeparator) {
 			setOperations(s, key, corev1beta1.Operations(s.Annotations, key))
 		}
@@ -115,7 +116,7 @@ func setOperations(s *corev1beta1.Shoot, key string, operations []string) {
 	s.Annotations[key] = strings.Join(operations, corev1beta1.OperationSeparator)
 }
 
-// migrationEnded says whether the source Seed has let go, so that the destination must act.
+// migrationEnded reports whether the source Seed has just ended the migration, so that the destination must act.
 func migrationEnded(s, old *corev1beta1.Shoot) bool {
 	ended := func(op *corev1beta1.LastOperation) bool {
 		return op != nil && op.Type == corev1beta1.LastOperationTypeMigrate &&
@@ -124,7 +125,7 @@ func migrationEnded(s, old *corev1beta1.Shoot) bool {
 	return ended(s.Status.LastOperation) && !ended(old.Status.LastOperation)
 }
 
-// rotationCompletes says whether a rotation of the etcd encryption key goes on by itself.
+// rotationCompletes reports whether a rotation of the etcd encryption key is completed automatically.
 func rotationCompletes(s, old *corev1beta1.Shoot) bool {
 	rotation := etcdKeyRotation(s)
 	if rotation == nil || rotation.Phase != corev1beta1.RotationPrepared ||

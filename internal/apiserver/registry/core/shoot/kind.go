@@ -42,7 +42,7 @@ func Kind(features corev1beta1.Features) *registry.Kind[*corev1beta1.Shoot] {
 
 		Fields:  selectable,
 		Indexed: []string{"spec.seedName", "status.seedName", "spec.cloudProfile.Name"},
-		// As the field is written in manifests.
+		// Field selectors may also spell the field as manifests do.
 		FieldSpellings: map[string]string{
 			"spec.cloudProfile.name": "spec.cloudProfile.Name", "spec.cloudProfile.kind": "spec.cloudProfile.Kind",
 		},
@@ -51,7 +51,7 @@ func Kind(features corev1beta1.Features) *registry.Kind[*corev1beta1.Shoot] {
 	}
 }
 
-// selectable fields are written with capital letters where clients have always written them so.
+// selectable returns the selectable fields. Some names have capital letters that clients of this API use.
 func selectable(s *corev1beta1.Shoot) fields.Set {
 	set := fields.Set{
 		"spec.seedName":          ptr.Deref(s.Spec.SeedName, ""),
@@ -76,7 +76,7 @@ func prepareForUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
 	syncSpellings(s, old)
 	canonicalize(s)
 	if specChangeRolls(s, old) || old.DeletionTimestamp == nil && s.DeletionTimestamp != nil {
-		return true // An operation sent along stays on the object until the next update.
+		return true // An operation in the same request stays in the annotations until the next update.
 	}
 	if isTrue(s, corev1beta1.AnnotationConfirmationForceDeletion) &&
 		!isTrue(old, corev1beta1.AnnotationConfirmationForceDeletion) {
@@ -86,8 +86,8 @@ func prepareForUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
 	return takeOperations(s) || restores != "" && restores != old.Annotations[corev1beta1.AnnotationRestoreBackup]
 }
 
-// prepareForStatusUpdate leaves annotations as they are sent: a gardenlet records in the status that it has started an
-// operation, and removes the request for it in the same write.
+// prepareForStatusUpdate keeps annotations as sent: a gardenlet records in the status that it has started an operation,
+// and removes the annotation that requested it in the same write.
 func prepareForStatusUpdate(_ context.Context, s, old *corev1beta1.Shoot) bool {
 	canonicalizeLabels(s)
 	return migrationEnded(s, old) || rotationCompletes(s, old)

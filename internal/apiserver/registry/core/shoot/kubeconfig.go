@@ -27,23 +27,23 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// KubeconfigIssuer is what the subresources for kubeconfigs need.
+// KubeconfigIssuer holds the dependencies of the subresources for kubeconfigs.
 type KubeconfigIssuer struct {
-	// CA reads the keys ca.crt and ca.key of the client certificate authority of a Shoot: its InternalSecret.
+	// CA reads the keys ca.crt and ca.key of a Shoot's client certificate authority from its InternalSecret.
 	CA func(ctx context.Context, namespace, name string) (map[string][]byte, error)
-	// Bundle reads the certificates that a Shoot's API server can be trusted by: its ConfigMap or Secret.
+	// Bundle reads the CA certificates of a Shoot's API server from its ConfigMap or Secret.
 	Bundle func(ctx context.Context, namespace, name string) ([]byte, error)
-	// Authorizer tells what the caller may do in the garden, and thereby in the Shoot.
+	// Authorizer determines the caller's permissions in the garden, and thereby in the Shoot.
 	Authorizer authorizer.Authorizer
 	Clock      clock.PassiveClock
-	// MaxAdmin and MaxViewer bound the life of credentials. Longer requests are cut.
+	// MaxAdmin and MaxViewer bound the lifetime of credentials. Longer requests are cut.
 	MaxAdmin, MaxViewer time.Duration
-	// Resolve, if set, turns the host name of an API server into an address for the kubeconfig, which then carries the
-	// name for TLS only. It is for landscapes whose names the users' resolvers do not know.
+	// Resolve, if set, resolves the host name of an API server to an address for the kubeconfig, which then has the name
+	// as tls-server-name only. It is for landscapes whose names the users' resolvers do not know.
 	Resolve func(ctx context.Context, host string) (address string, err error)
 }
 
-// Subresources returns what a Shoot has besides its status.
+// Subresources returns the subresources of a Shoot other than status.
 func Subresources(issuer KubeconfigIssuer, backups ListBackups) func(*genericregistry.Store) map[string]rest.Storage {
 	return func(store *genericregistry.Store) map[string]rest.Storage {
 		return map[string]rest.Storage{
@@ -55,13 +55,13 @@ func Subresources(issuer KubeconfigIssuer, backups ListBackups) func(*genericreg
 	}
 }
 
-// audience is a kind of kubeconfig.
+// audience is a kind of kubeconfig: admin or viewer.
 type audience[T runtime.Object] struct {
 	kind       string
 	new        func() T
 	userPrefix string
-	system     string // Group of callers that may do anyResource in the whole garden.
-	project    string // Group of all others.
+	system     string // Group of callers that are allowed reads in the whole garden.
+	project    string // Group of all other callers.
 	reads      authorizer.AttributesRecord
 	max        time.Duration
 	validate   func(T) field.ErrorList
@@ -108,7 +108,7 @@ func viewer(issuer KubeconfigIssuer) audience[*authenticationv1alpha1.ViewerKube
 	}
 }
 
-// kubeconfigREST answers requests for kubeconfigs. It stores nothing.
+// kubeconfigREST issues kubeconfigs. It stores nothing.
 type kubeconfigREST[T runtime.Object] struct {
 	store    *genericregistry.Store
 	issuer   KubeconfigIssuer
@@ -122,11 +122,11 @@ func (r *kubeconfigREST[T]) GroupVersionKind(schema.GroupVersion) schema.GroupVe
 	return authenticationv1alpha1.SchemeGroupVersion.WithKind(r.audience.kind)
 }
 
-// Create answers a request.
+// Create issues a kubeconfig.
 func (r *kubeconfigREST[T]) Create(
 	ctx context.Context, name string, o runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions,
 ) (runtime.Object, error) {
-	if validate != nil { // The handler leaves validating admission to the storage.
+	if validate != nil { // For subresources, the storage must call validating admission.
 		if err := validate(ctx, o.DeepCopyObject()); err != nil {
 			return nil, err
 		}
@@ -156,11 +156,11 @@ func (r *kubeconfigREST[T]) Create(
 	}
 	r.audience.answer(out, kubeconfig, metav1.NewTime(expiration))
 	meta.SetNamespace(stored.(*corev1beta1.Shoot).Namespace)
-	meta.SetManagedFields(nil) // Nothing is stored; the handler would add them to the answer.
+	meta.SetManagedFields(nil) // Nothing is stored; the handler would add them to the response.
 	return out, nil
 }
 
-// lifetime cuts what was asked for to what the server gives.
+// lifetime cuts the requested lifetime to the maximum.
 func (r *kubeconfigREST[T]) lifetime(request T) time.Duration {
 	seconds := authenticationv1alpha1.DefaultExpirationSeconds
 	if given := r.audience.seconds(request); given != nil {
@@ -169,7 +169,7 @@ func (r *kubeconfigREST[T]) lifetime(request T) time.Duration {
 	return min(time.Duration(seconds)*time.Second, r.audience.max)
 }
 
-// usableAddresses are the names of addresses under which the API server itself is reachable.
+// usableAddresses are the names of the addresses at which the API server itself is reachable.
 var usableAddresses = map[string]bool{
 	corev1beta1.AdvertisedAddressExternal:             true,
 	corev1beta1.AdvertisedAddressInternal:             true,
@@ -223,7 +223,7 @@ func (r *kubeconfigREST[T]) issue(
 	return kubeconfig, expiration, err
 }
 
-// unreadable tells a caller who comes too early to come again.
+// unreadable returns status 503 with the advice to retry if the object does not exist yet.
 func unreadable(err error, what, shoot string) error {
 	if errors.IsNotFound(err) {
 		return errors.NewServiceUnavailable(fmt.Sprintf("the %s of Shoot %q has not been published yet; try again when its control plane has been created", what, shoot))
@@ -231,10 +231,10 @@ func unreadable(err error, what, shoot string) error {
 	return fmt.Errorf("read %s of Shoot %q: %w", what, shoot, err)
 }
 
-// server is one way to an API server.
+// server is one address of an API server.
 type server struct{ name, url, tlsName string }
 
-// server keeps the advertised URL unless its host can and shall be resolved.
+// server keeps the advertised URL unless its host name is to be resolved and can be.
 func (i KubeconfigIssuer) server(ctx context.Context, address corev1beta1.ShootAdvertisedAddress) server {
 	named := server{name: address.Name, url: address.URL}
 	parsed, err := url.Parse(address.URL)
@@ -242,7 +242,7 @@ func (i KubeconfigIssuer) server(ctx context.Context, address corev1beta1.ShootA
 		return named
 	}
 	ip, err := i.Resolve(ctx, parsed.Hostname())
-	if err != nil { // The name is as good for a user whose resolver knows it.
+	if err != nil { // Users whose resolver knows the name can still use it.
 		return named
 	}
 	named.tlsName = parsed.Hostname()
@@ -256,7 +256,7 @@ func (i KubeconfigIssuer) server(ctx context.Context, address corev1beta1.ShootA
 	return named
 }
 
-// render writes a kubeconfig with one cluster and context per address. The first is the current one.
+// render writes a kubeconfig with one cluster and context per address. The first is the current context.
 func render(s *corev1beta1.Shoot, servers []server, pair *pki.KeyPair, bundle []byte) ([]byte, error) {
 	prefix := s.Namespace + "--" + s.Name + "-"
 	user := prefix + servers[0].name
@@ -266,7 +266,7 @@ func render(s *corev1beta1.Shoot, servers []server, pair *pki.KeyPair, bundle []
 	for _, one := range servers {
 		cluster := &clientcmdapi.Cluster{Server: one.url, TLSServerName: one.tlsName, CertificateAuthorityData: bundle}
 		if one.name == corev1beta1.AdvertisedAddressWildcardTLSSeedBound {
-			cluster.CertificateAuthorityData = nil // Its certificate is one that everybody trusts.
+			cluster.CertificateAuthorityData = nil // A public CA signs its certificate.
 		}
 		config.Clusters[prefix+one.name] = cluster
 		config.Contexts[prefix+one.name] = &clientcmdapi.Context{Cluster: prefix + one.name, AuthInfo: user}
@@ -278,7 +278,7 @@ func render(s *corev1beta1.Shoot, servers []server, pair *pki.KeyPair, bundle []
 	return out, nil
 }
 
-// group is what the caller is in the Shoot: as much as in the garden.
+// group returns the caller's group in the Shoot, which corresponds to the caller's permissions in the garden.
 func (r *kubeconfigREST[T]) group(ctx context.Context, caller user.Info) string {
 	attributes := r.audience.reads
 	attributes.User = caller

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry"
 )
 
-// Kind describes how WorkloadIdentities are served, with tokens if there is an issuer.
+// Kind describes how WorkloadIdentities are served. The subresource token needs an issuer.
 func Kind(issuer *TokenIssuer) *registry.Kind[*securityv1alpha1.WorkloadIdentity] {
 	kind := &registry.Kind[*securityv1alpha1.WorkloadIdentity]{
 		Resource: securityv1alpha1.Resource("workloadidentities"),
@@ -26,7 +26,7 @@ func Kind(issuer *TokenIssuer) *registry.Kind[*securityv1alpha1.WorkloadIdentity
 
 		Spec: func(o *securityv1alpha1.WorkloadIdentity) any { return &o.Spec },
 
-		// The subject never changes, so that a target system that trusts it keeps doing so.
+		// The subject never changes, so that target systems that trust it continue to do so.
 		PrepareForCreate: func(_ context.Context, w *securityv1alpha1.WorkloadIdentity) {
 			w.Status.Sub = fmt.Sprintf("gardener.cloud:workloadidentity:%s:%s:%s", w.Namespace, w.Name, w.UID)
 		},

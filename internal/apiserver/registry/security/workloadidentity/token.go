@@ -28,15 +28,15 @@ import (
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 )
 
-// TokenIssuer signs tokens that target systems accept instead of passwords.
+// TokenIssuer signs tokens that target systems accept instead of static credentials.
 type TokenIssuer struct {
-	// Issuer is the https URL below which target systems find the public key.
+	// Issuer is the https URL below which target systems find the public keys.
 	Issuer string
 	Key    *rsa.PrivateKey
-	// Max bounds the life of tokens. Longer requests are cut.
+	// Max bounds the lifetime of tokens. Longer requests are cut.
 	Max   time.Duration
 	Clock clock.PassiveClock
-	// UID returns the UID of an object on whose behalf a token is asked for.
+	// UID returns the UID of the object in a token's context: the object that the token is requested for.
 	UID func(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (types.UID, error)
 }
 
@@ -65,7 +65,7 @@ func (i *TokenIssuer) Subresources(store *genericregistry.Store) map[string]rest
 	return map[string]rest.Storage{"token": &tokenREST{store, i}}
 }
 
-// tokenREST answers requests for tokens. It stores nothing.
+// tokenREST issues tokens. It stores nothing.
 type tokenREST struct {
 	store  *genericregistry.Store
 	issuer *TokenIssuer
@@ -78,11 +78,11 @@ func (r *tokenREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKin
 	return securityv1alpha1.SchemeGroupVersion.WithKind("TokenRequest")
 }
 
-// Create answers a request.
+// Create issues a token.
 func (r *tokenREST) Create(
 	ctx context.Context, name string, o runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions,
 ) (runtime.Object, error) {
-	if validate != nil { // The handler leaves validating admission to the storage.
+	if validate != nil { // For subresources, the storage must call validating admission.
 		if err := validate(ctx, o.DeepCopyObject()); err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (i *TokenIssuer) lifetime(request *securityv1alpha1.TokenRequest) time.Dura
 	return min(time.Duration(*request.Spec.ExpirationSeconds)*time.Second, i.Max)
 }
 
-// contextProblem checks that an object is the one that the caller means.
+// contextProblem returns an error if the context object does not exist with the given UID.
 func (i *TokenIssuer) contextProblem(
 	ctx context.Context, object *securityv1alpha1.ContextObject,
 ) (field.ErrorList, error) {
@@ -145,7 +145,7 @@ func (i *TokenIssuer) contextProblem(
 	return nil, nil
 }
 
-// claims of a token. Names other than ours are those of RFC 7519.
+// claims of a token. RFC 7519 defines all but our own.
 type claims struct {
 	Issuer    string         `json:"iss"`
 	Subject   string         `json:"sub"`
@@ -189,13 +189,13 @@ func claimsOf(
 	return c
 }
 
-// KeyID names a public key: the hash of its DER form.
+// KeyID returns the ID of a public key: the hash of its DER encoding.
 func KeyID(key *rsa.PublicKey) string {
 	sum := sha256.Sum256(x509.MarshalPKCS1PublicKey(key))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// sign writes a JSON Web Token signed with RS256 (RFC 7515, RFC 7518 section 3.3).
+// sign returns a JSON Web Token signed with RS256 (RFC 7515, RFC 7518 section 3.3).
 func (i *TokenIssuer) sign(c claims) (string, error) {
 	header, err := json.Marshal(map[string]string{"alg": "RS256", "typ": "JWT", "kid": KeyID(&i.Key.PublicKey)})
 	if err != nil {

@@ -32,7 +32,7 @@ func Kind() *registry.Kind[*seedmanagementv1alpha1.ManagedSeed] {
 
 		PrepareForUpdate: func(_ context.Context, m, old *seedmanagementv1alpha1.ManagedSeed) bool {
 			if old.Annotations[corev1beta1.AnnotationOperation] != "" {
-				return false // Validation refuses to replace one that is pending.
+				return false // Validation rejects replacing a pending one.
 			}
 			switch m.Annotations[corev1beta1.AnnotationOperation] {
 			case corev1beta1.OperationReconcile:
