@@ -84,7 +84,7 @@ func healthHandler() http.Handler {
 }
 
 // addAddress puts the address on the interface. It stays when the process ends: without it connections would leave the
-// node for somebody else's network instead of failing.
+// node for a foreign network instead of failing.
 func addAddress(device string, ip netip.Addr) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// dialTimeout bounds the way to the gateway; clients retry by themselves.
+	// dialTimeout bounds connecting to the gateway; clients retry by themselves.
 	dialTimeout = 10 * time.Second
 	// acceptPause keeps the loop from spinning while the process has no file descriptors left.
 	acceptPause = 100 * time.Millisecond
 )
 
-// Proxy passes connections on.
+// Proxy forwards connections to the gateway.
 type Proxy struct {
 	// Gateway is host:port; the name is resolved for every connection, so that the node follows a control plane that
 	// moves to another seed.
@@ -62,7 +62,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// pass connects the client with the gateway until both sides are done.
+// pass forwards a connection of a client to the gateway until both sides are done.
 func (p *Proxy) pass(ctx context.Context, client net.Conn) error {
 	defer client.Close()
 	dial := p.Dial

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// maxShoots and maxClients bound what is done to a server.
+	// maxShoots and maxClients bound the load on a server.
 	maxShoots  = 20000
 	maxClients = 256
 	// patchesPerPhase bounds phases whose rate does not depend on how many Shoots there are.
 	patchesPerPhase = 5000
-	// fullLists and pagedLists are how often lists are repeated; each takes up to a second.
+	// fullLists and pagedLists are the numbers of lists; each takes up to a second.
 	fullLists  = 10
 	pagedLists = 5
 	pageSize   = 500
-	// cleanupTimeout bounds the removal after a bench, also after one that was interrupted.
+	// cleanupTimeout bounds the removal after a bench, even an interrupted one.
 	cleanupTimeout = 10 * time.Minute
 )
 
-// APIOptions say how a server is loaded.
+// APIOptions are the options of the load on a server.
 type APIOptions struct {
 	// Shoots are the numbers of Shoots to measure with, one after the other, 1 to 20,000 each.
 	Shoots []int
-	// Clients work side by side, each over its own connection, 1 to 256.
+	// Clients work concurrently, each over its own connection, 1 to 256.
 	Clients int
 	// Watchers follow all Shoots while events are measured, 1 to 256.
 	Watchers int
-	// Usage reads what the server uses; nil if that is not known.
+	// Usage reads the resource usage of the server; nil if that is not known.
 	Usage usageSource
 	// Suffix makes names unique.
 	Suffix string
-	// Progress hears what is measured.
+	// Progress receives messages about the progress.
 	Progress func(format string, args ...any)
 }
 
@@ -59,7 +59,7 @@ func (o APIOptions) validate() error {
 
 // Measurement is one phase of a bench.
 type Measurement struct {
-	// Phase is what was done, Shoots how many there were.
+	// Phase is the kind of operation, Shoots the number of Shoots.
 	Phase  string `json:"phase"`
 	Shoots int    `json:"shoots"`
 	// Count operations took Seconds together.
@@ -69,12 +69,12 @@ type Measurement struct {
 	Latency
 	// BytesPerOperation is the mean size of an answer.
 	BytesPerOperation int64 `json:"bytesPerOperation,omitempty"`
-	// CPUMilliseconds is what the server used per operation. Other than times it hardly depends on what else runs on
-	// the machine. 0 if not known.
+	// CPUMilliseconds is the CPU time of the server per operation, in milliseconds. Unlike latencies, it hardly depends
+	// on other load of the machine. 0 if not known.
 	CPUMilliseconds float64 `json:"serverCPUMillisecondsPerOperation,omitempty"`
 }
 
-// MemoryUse is the server's memory when there were so many Shoots.
+// MemoryUse is the memory of the server with a number of Shoots.
 type MemoryUse struct {
 	Moment        string `json:"moment"`
 	Shoots        int    `json:"shoots"`
@@ -104,7 +104,7 @@ type apiBench struct {
 	report  *APIReport
 }
 
-// API loads a server and removes what it has made.
+// API loads a server and removes the objects that it has made.
 func API(ctx context.Context, target *Target, o APIOptions) (*APIReport, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func cleanUp(ctx context.Context, err *error, remove func(context.Context) error
 	*err = errors.Join(*err, remove(ctx))
 }
 
-// run measures all phases. The Shoots are deleted in the end, whatever happens.
+// run measures all phases. The Shoots are deleted in the end, even after an error.
 func (b *apiBench) run(ctx context.Context) (err error) {
 	if b.body, err = b.shootBodies(noScheduler); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (b *apiBench) used(ctx context.Context) (Usage, error) {
 	return b.Usage(ctx)
 }
 
-// weigh notes the server's memory.
+// weigh records the server's memory.
 func (b *apiBench) weigh(ctx context.Context, moment string) error {
 	usage, err := b.used(ctx)
 	if err != nil || usage.ResidentBytes == 0 {

@@ -20,7 +20,7 @@ import (
 const (
 	mergePatch = "application/merge-patch+json"
 	plainJSON  = "application/json"
-	// errorText is how much of an answer an error quotes.
+	// errorText is the length of the part of a response that an error quotes, in bytes.
 	errorText = 500
 )
 
@@ -53,7 +53,7 @@ func newJSONClients(config *rest.Config, n int) ([]*jsonClient, error) {
 	return clients, nil
 }
 
-// statusError is an answer other than success.
+// statusError is a response other than success.
 type statusError struct {
 	code         int
 	method, path string
@@ -77,7 +77,7 @@ func hasStatus(err error, codes ...int) bool {
 	return false
 }
 
-// start sends a request and returns the open answer.
+// start sends a request and returns the open response.
 func (c *jsonClient) start(ctx context.Context, method, path, contentType string, body []byte) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -126,14 +126,14 @@ func (c *jsonClient) read(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// outcome is what a number of operations took.
+// outcome is the time that a number of operations took.
 type outcome struct {
 	durations []time.Duration
 	elapsed   time.Duration
 	bytes     int64
 }
 
-// load runs n operations with all clients side by side. The first error ends it: a bench with errors measures nothing.
+// load runs n operations with all clients concurrently. The first error ends it: a bench with errors measures nothing.
 func load(
 	ctx context.Context, clients []*jsonClient, n int,
 	operation func(ctx context.Context, c *jsonClient, i int) (int64, error),

@@ -236,7 +236,7 @@ as much as they can. All are deleted in the end. The noisy clients run on the sa
 	return command
 }
 
-// usageOf chooses where the server's memory and CPU time are read.
+// usageOf chooses the source of the server's memory and CPU time.
 func usageOf(target *Target, pid int, metricsPath string) (usageSource, error) {
 	if pid > 0 {
 		return processUsage("/proc", pid), nil

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Host describes the machine and how busy it is, without which figures say little.
+// Host describes the machine and its load, without which the results mean little.
 type Host struct {
 	Time   time.Time `json:"time"`
 	CPUs   int       `json:"cpus"`
@@ -27,7 +27,7 @@ func describeHost(now time.Time) Host {
 	}
 }
 
-// load1 is the load of the last minute, 0 where the system does not tell.
+// load1 returns the load of the last minute, 0 where the system does not report it.
 func load1() float64 {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// landscapeNamespace is that of the project that 'hortus up' makes.
+	// landscapeNamespace is the namespace of the project that 'hortus up' makes.
 	landscapeNamespace = "garden-dev"
 	maxClusters        = 20
-	// upTimeout, shootTimeout and goneTimeout are many times what the steps take.
+	// upTimeout, shootTimeout and goneTimeout are many times the duration of the steps.
 	upTimeout    = 30 * time.Minute
 	shootTimeout = 10 * time.Minute
 	goneTimeout  = 10 * time.Minute
@@ -36,19 +36,19 @@ type site interface {
 	Move(ctx context.Context, name string) (MoveTimes, error)
 	// DeleteShoot deletes a Shoot, if there is one, and waits until it is gone.
 	DeleteShoot(ctx context.Context, name string) error
-	// Look reads all processes and what is needed to sort them.
+	// Look reads all processes and the data to classify them.
 	Look(ctx context.Context) (*ground, []process, error)
 }
 
-// LandscapeOptions say what is measured.
+// LandscapeOptions are the options of the bench of a landscape.
 type LandscapeOptions struct {
-	// Fresh removes the landscape first, so that 'hortus up' has all to do.
+	// Fresh removes the landscape first, so that 'hortus up' creates everything.
 	Fresh bool
 	// Shoots are created one after the other, 1 to 20.
 	Shoots int
-	// Settle is waited before memory is weighed, so that start-up is over.
+	// Settle is the pause before memory is measured, so that all components have started.
 	Settle time.Duration
-	// Period is how long CPU time is watched while nothing is asked for.
+	// Period is how long CPU time is measured without any requests.
 	Period   time.Duration
 	Progress func(format string, args ...any)
 
@@ -62,7 +62,7 @@ type Step struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// ShootTimes are those of one Shoot, in seconds since it was applied, or since its deletion was asked for.
+// ShootTimes are the times of one Shoot, in seconds since it was applied, or since its deletion was requested.
 type ShootTimes struct {
 	Name             string  `json:"name"`
 	NodeReadySeconds float64 `json:"nodeReadySeconds"`
@@ -70,7 +70,7 @@ type ShootTimes struct {
 	DeletedSeconds   float64 `json:"deletedSeconds"`
 }
 
-// MoveTimes are those of one move of a control plane.
+// MoveTimes are the times of one move of a control plane.
 type MoveTimes struct {
 	Shoot string `json:"shoot"`
 	From  string `json:"from"`
@@ -84,25 +84,27 @@ type MoveTimes struct {
 	Lost   int `json:"lost"`
 }
 
-// ClassUse is what a class of processes uses.
+// ClassUse is the resource usage of a class of processes.
 type ClassUse struct {
 	Class Class `json:"class"`
 	// WithoutShoots and WithShoots are bytes, PerShoot their difference divided by the number of Shoots.
 	WithoutShoots int64 `json:"withoutShootsBytes"`
 	WithShoots    int64 `json:"withShootsBytes"`
 	PerShoot      int64 `json:"perShootBytes"`
-	// IdleMilliCPU is the CPU used while nothing was asked for, in thousandths of a core, without and with Shoots.
+	// IdleMilliCPUWithout, IdleMilliCPUWith and IdleMilliCPUShoot are the CPU used without any requests, in thousandths
+	// of a core: without Shoots, with Shoots, and per Shoot.
 	IdleMilliCPUWithout float64 `json:"idleMilliCPUWithoutShoots"`
 	IdleMilliCPUWith    float64 `json:"idleMilliCPUWithShoots"`
 	IdleMilliCPUShoot   float64 `json:"idleMilliCPUPerShoot"`
-	// IdleWrittenShoot is how many bytes a Shoot causes to be written to disks in an hour in which nothing is asked for.
+	// IdleWrittenShoot is the number of bytes that a Shoot causes to be written to disks in an hour without any
+	// requests.
 	IdleWrittenShoot int64 `json:"idleWrittenBytesPerShootAndHour"`
 }
 
-// ProgramUse is what a program of control planes uses, per Shoot.
+// ProgramUse is the resource usage of a program of control planes, per Shoot.
 type ProgramUse struct {
 	Program string `json:"program"`
-	// Processes that run it, Bytes of memory, and CPU while nothing was asked for, in thousandths of a core.
+	// Processes that run it, Bytes of memory, and CPU without any requests, in thousandths of a core.
 	Processes    float64 `json:"processesPerShoot"`
 	Bytes        int64   `json:"perShootBytes"`
 	IdleMilliCPU float64 `json:"idleMilliCPUPerShoot"`
@@ -111,7 +113,7 @@ type ProgramUse struct {
 // LandscapeReport is the result of the bench of a landscape.
 type LandscapeReport struct {
 	Host Host `json:"host"`
-	// Fresh says whether the landscape was made anew; otherwise UpSeconds is the time of a run that has nothing to do.
+	// Fresh says whether the landscape was newly created; otherwise UpSeconds is the time of a run without changes.
 	Fresh     bool         `json:"fresh"`
 	UpSeconds float64      `json:"upSeconds"`
 	UpSteps   []Step       `json:"upSteps"`
@@ -126,8 +128,8 @@ type LandscapeReport struct {
 	PeriodSeconds      float64 `json:"idlePeriodSeconds"`
 }
 
-// Landscape measures a landscape from its start to the end of its last Shoot. What an earlier run has left is removed
-// first, what this one makes in the end.
+// Landscape measures a landscape from its start to the end of its last Shoot. Leftovers of an earlier run are removed
+// first, the objects of this one in the end.
 func Landscape(ctx context.Context, s site, o LandscapeOptions) (report *LandscapeReport, err error) {
 	if o.Shoots < 1 || o.Shoots > maxClusters {
 		return nil, fmt.Errorf("--shoots: invalid value: %d (1 to %d)", o.Shoots, maxClusters)
@@ -272,7 +274,7 @@ func (b *landscapeBench) deleteShoot(ctx context.Context, i int) error {
 	return nil
 }
 
-// idle is what a landscape uses when nothing is asked of it.
+// idle is the resource usage of a landscape without any requests.
 type idle struct {
 	weights  []Weight
 	done     map[Class]work
@@ -280,7 +282,7 @@ type idle struct {
 	seconds  float64
 }
 
-// rest lets the landscape settle, and looks at it twice.
+// rest lets the landscape settle, and measures it twice.
 func (b *landscapeBench) rest(ctx context.Context, when string) (*idle, error) {
 	b.Progress("resting %s for %s", when, b.Settle+b.Period)
 	if err := b.sleep(ctx, b.Settle); err != nil {
@@ -324,7 +326,7 @@ func (b *landscapeBench) compare(without, with *idle) {
 	}
 }
 
-// perShoot divides what the programs of all control planes use by the number of Shoots.
+// perShoot divides the usage of the programs of all control planes by the number of Shoots.
 func perShoot(programs map[string]programWeight, shoots int, seconds float64) []ProgramUse {
 	var uses []ProgramUse
 	for name, all := range programs {

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// writePeriod is the pause between two writes of the client, writeTimeout when it gives one up.
+	// writePeriod is the pause between two writes of the client, writeTimeout bounds one write.
 	writePeriod  = 50 * time.Millisecond
 	writeTimeout = 10 * time.Second
-	// moveTimeout is many times what a move takes.
+	// moveTimeout is many times the duration of a move.
 	moveTimeout = 10 * time.Minute
 )
 
@@ -65,7 +65,8 @@ func (s *localSite) Move(ctx context.Context, name string) (MoveTimes, error) {
 	return times, err
 }
 
-// writer writes ConfigMaps, each over a new connection to where the API server's name leads then.
+// writer writes ConfigMaps, each over a new connection to the address to which the API server's name resolves at that
+// time.
 type writer struct {
 	config   *rest.Config
 	resolver *net.Resolver
@@ -99,7 +100,7 @@ func (s *localSite) startWriter(ctx context.Context, garden *jsonClient, shoot s
 	return w, nil
 }
 
-// nameServer is the address of the cloud's name server, which is beside its API.
+// nameServer is the address of the cloud's name server, which runs on the same host as its API.
 func (s *localSite) nameServer() (string, error) {
 	config, err := cloud.LoadConfig(cloud.AdminFile(s.stateDir))
 	if err != nil {
@@ -112,7 +113,7 @@ func (s *localSite) nameServer() (string, error) {
 	return net.JoinHostPort(endpoint.Hostname(), "53"), nil
 }
 
-// end stops the writer and returns what was acknowledged.
+// end stops the writer and returns the acknowledged writes.
 func (w *writer) end() []string {
 	w.stop()
 	return <-w.result
@@ -173,8 +174,8 @@ func (w *writer) send(ctx context.Context, method, path string, body []byte) (*h
 	return (&http.Client{Transport: transport}).Do(request)
 }
 
-// dial connects to where the name leads now: kubeconfigs of the local landscape have addresses, since the host does not
-// know the names of the local cloud.
+// dial connects to the address to which the name resolves now: kubeconfigs of the local landscape have addresses, since
+// the host does not know the names of the local cloud.
 func (w *writer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if name := w.config.ServerName; name != "" {
 		addresses, err := w.resolver.LookupHost(ctx, name)

@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/local/cloud"
 )
 
-// lookAgain is the time between two looks at a Shoot. It is the error of the times measured; a look costs the API
+// lookAgain is the interval at which a Shoot is read. It is the error of the measured times; a read costs the API
 // server about a millisecond.
 const lookAgain = 100 * time.Millisecond
 
@@ -85,7 +85,7 @@ func (s *localSite) create(ctx context.Context, manifest, name string) error {
 	return err
 }
 
-// shootState is the part of a Shoot that tells how far it is.
+// shootState is the part of a Shoot that shows its progress.
 type shootState struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
@@ -142,7 +142,7 @@ func (s *localSite) AwaitNode(ctx context.Context, name string) error {
 				return nil
 			}
 		}
-		// Errors are expected while the control plane comes up. The last one tells why it does not.
+		// Errors are expected while the control plane comes up. The last one shows why it does not.
 		if ended := sleep(ctx, lookAgain); ended != nil {
 			return fmt.Errorf("wait for a Node: %w (last answer: %v)", ended, err)
 		}
@@ -158,7 +158,7 @@ func shootClient(ctx context.Context, c *jsonClient, name string) (*jsonClient, 
 	return newJSONClient(config)
 }
 
-// shootConfig asks the garden for access to a Shoot.
+// shootConfig requests access to a Shoot from the garden.
 func shootConfig(ctx context.Context, c *jsonClient, name string) (*rest.Config, error) {
 	kubeconfig, err := shootKubeconfig(ctx, c, name)
 	if err != nil {
@@ -295,7 +295,7 @@ func addPods(ctx context.Context, c *jsonClient, pods map[string]podKey) error {
 	return nil
 }
 
-// sleep waits for d or until ctx ends, and then returns why.
+// sleep waits for d or until ctx ends, in which case it returns the cause.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// quietPeriod is the pause between two requests of the quiet tenant: it shall not be what makes the load.
+	// quietPeriod is the pause between two requests of the quiet tenant, which should not cause the load itself.
 	quietPeriod = 20 * time.Millisecond
 	// warmUp is the time after which noise is loud.
 	warmUp     = 3 * time.Second
@@ -25,13 +25,13 @@ type tenants interface {
 	CreateTenant(ctx context.Context, name string) error
 	AwaitSucceeded(ctx context.Context, name string) error
 	Client(ctx context.Context, name string) (*jsonClient, error)
-	// MakeNoise of a kind with the clients of some Shoots, until the function that it returns is called. That tells how
-	// many requests there were.
+	// MakeNoise makes noise of a kind with the clients of some Shoots, until the function that it returns is called.
+	// That function returns the number of requests.
 	MakeNoise(ctx context.Context, kind string, names []string) (func() (int, error), error)
 	DeleteShoot(ctx context.Context, name string) error
 }
 
-// NeighboursOptions say what is measured.
+// NeighboursOptions are the options of the bench of neighbours.
 type NeighboursOptions struct {
 	// Noisy is the number of tenants that make noise, 1 to 19.
 	Noisy int
@@ -42,12 +42,12 @@ type NeighboursOptions struct {
 	sleep    func(context.Context, time.Duration) error
 }
 
-// Quiet is what a quiet tenant saw while its neighbours did something.
+// Quiet holds the latencies of a quiet tenant while its neighbours made noise of one kind.
 type Quiet struct {
 	Noise  string  `json:"noise"`
 	Reads  Latency `json:"reads"`
 	Writes Latency `json:"writes"`
-	// PerSecond is how much noise there was, in requests of all noisy tenants.
+	// PerSecond is the amount of noise, in requests per second of all noisy tenants.
 	PerSecond float64 `json:"noisePerSecond"`
 }
 
@@ -58,8 +58,8 @@ type NeighboursReport struct {
 	Quiet []Quiet `json:"quietTenant"`
 }
 
-// Neighbours measures what a quiet tenant notices of noisy ones on the same seed. What an earlier run has left is
-// removed first, what this one makes in the end.
+// Neighbours measures the effect of noisy tenants on a quiet one on the same seed. Leftovers of an earlier run are
+// removed first, the objects of this one in the end.
 func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report *NeighboursReport, err error) {
 	if o.Noisy < 1 || o.Noisy >= maxClusters {
 		return nil, fmt.Errorf("--noisy: invalid value: %d (1 to %d)", o.Noisy, maxClusters-1)
@@ -122,7 +122,7 @@ func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report 
 	return report, nil
 }
 
-// each does something for all names side by side.
+// each calls do for all names concurrently.
 func each(names []string, do func(string) error) error {
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup

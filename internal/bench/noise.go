@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// noiseObjects and noiseBytes are what lists of noisy tenants consist of, 4 MB each.
+	// noiseObjects and noiseBytes are the number and the size of the objects in lists of noisy tenants, 4 MB per list.
 	noiseObjects = 500
 	noiseBytes   = 8 << 10
-	// noiseClients is how many clients each noisy tenant has.
+	// noiseClients is the number of clients of each noisy tenant.
 	noiseClients = 4
 	noiseCommand = "make-noise"
 )
 
-// noise is something that a tenant does as often as it can.
+// noise is a kind of request that a tenant repeats as often as it can.
 type noise struct {
 	name string
 	make func(ctx context.Context, c *jsonClient, i int) (int64, error)
@@ -69,14 +69,14 @@ func configMap(name, text string) ([]byte, error) {
 	})
 }
 
-// makeNoise with all clients until the context ends, and returns the number of requests that succeeded.
+// makeNoise makes noise with all clients until the context ends, and returns the number of requests that succeeded.
 func makeNoise(ctx context.Context, n noise, clients []*jsonClient) int {
 	made := make([]int, len(clients))
 	var wg sync.WaitGroup
 	for k, c := range clients {
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if _, err := n.make(ctx, c, i); err == nil { // Who makes too much noise is refused some, and continues.
+				if _, err := n.make(ctx, c, i); err == nil { // Excess requests may be refused.
 					made[k]++
 				}
 			}
@@ -90,13 +90,13 @@ func makeNoise(ctx context.Context, n noise, clients []*jsonClient) int {
 	return total
 }
 
-// noiseOrder is what the process that makes noise reads first. It ends with its standard input.
+// noiseOrder is the input of a process that makes noise. The process ends with its standard input.
 type noiseOrder struct {
 	Noise       string   `json:"noise"`
 	Kubeconfigs [][]byte `json:"kubeconfigs"`
 }
 
-// noiseResult is what it writes in the end.
+// noiseResult is the output of that process.
 type noiseResult struct {
 	Made int `json:"made"`
 }
@@ -158,15 +158,14 @@ func obeyNoiseOrder(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(noiseResult{makeNoise(ctx, noises[i], clients)})
 }
 
-// startNoise starts a process of its own with the lowest priority: clients are elsewhere in practice and take nothing
-// of the processors that serve them. The function that it returns ends the noise and tells how many requests there
-// were.
+// startNoise starts a process of its own with the lowest priority: in practice clients run elsewhere and do not use the
+// processors that serve them. The function that it returns ends the noise and returns the number of requests.
 func startNoise(ctx context.Context, program string, order noiseOrder) (func() (int, error), error) {
 	text, err := json.Marshal(order)
 	if err != nil {
 		return nil, err
 	}
-	// By nice, since a process that runs can change the priority of one of its threads only.
+	// By nice, since a running process can change the priority of only one of its threads.
 	command := exec.CommandContext(ctx, "nice", "-n", "19", program, "bench", noiseCommand)
 	// A session of its own has a share of its own, see leastShare.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

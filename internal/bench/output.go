@@ -24,7 +24,7 @@ func printReport(out io.Writer, format string, report any, table func(*tabwriter
 	return fmt.Errorf("--output: unsupported value: %q (table, json)", format)
 }
 
-// writeReport keeps a report for machines beside what people are shown. Without a path it does nothing.
+// writeReport writes a report as JSON to a file, in addition to the output for people. Without a path it does nothing.
 func writeReport(path string, report any) error {
 	if path == "" {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// eachPage reads a collection in pages and hands each to a function.
+// eachPage reads a collection in pages and passes each to a function.
 func eachPage(ctx context.Context, c *jsonClient, path string, page func([]byte) error) (int64, error) {
 	var size int64
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}

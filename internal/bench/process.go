@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// clockTicks is the unit of CPU times in /proc, per second; Linux shows programs no other.
+// clockTicks is the unit of CPU times in /proc, per second; Linux uses no other towards programs.
 const clockTicks = 100
 
-// Usage is what a process has used up to a moment. Zero values mean unknown.
+// Usage is the resource usage of a process up to a point in time. Zero values mean unknown.
 type Usage struct {
 	ResidentBytes int64
 	PeakBytes     int64 // The highest ResidentBytes so far.

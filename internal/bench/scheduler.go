@@ -36,7 +36,7 @@ const (
 	placementTimeout = time.Minute
 )
 
-// SchedulerOptions say what is placed.
+// SchedulerOptions are the options of the bench of the scheduler.
 type SchedulerOptions struct {
 	// Shoots are the numbers of Shoots to measure with, one after the other, 2 to 20,000 each.
 	Shoots []int
@@ -75,10 +75,10 @@ type Placement struct {
 	// Seconds is the time from the first to the last placement.
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"perSecond"`
-	// FirstQuarterPerSecond and LastQuarterPerSecond tell whether a placement costs more the more there are.
+	// FirstQuarterPerSecond and LastQuarterPerSecond show whether placements slow down as their number grows.
 	FirstQuarterPerSecond float64 `json:"firstQuarterPerSecond"`
 	LastQuarterPerSecond  float64 `json:"lastQuarterPerSecond"`
-	// Fewest and Most are how many Shoots the emptiest and the fullest Seed got.
+	// Fewest and Most are the numbers of Shoots of the emptiest and the fullest Seed.
 	Fewest int `json:"fewestPerSeed"`
 	Most   int `json:"mostPerSeed"`
 }
@@ -164,7 +164,7 @@ func (b *schedulerBench) run(ctx context.Context) (placement *Placement, err err
 	return b.place(ctx)
 }
 
-// makeSeed makes a Seed that looks as if a gardenlet kept it ready.
+// makeSeed makes a Seed that looks as if a gardenlet had made it ready.
 func (b *schedulerBench) makeSeed(ctx context.Context, i int) error {
 	name := fmt.Sprintf("%s-%03d", b.Project, i)
 	if err := b.create(ctx, "seed.yaml", map[string]string{"Seed": name, "Namespace": b.Namespace}); err != nil {
@@ -267,7 +267,7 @@ func (b *schedulerBench) newScheduler(ctx context.Context) (ctrl.Manager, error)
 	return manager, nil
 }
 
-// resourceVersion is that of the collection now.
+// resourceVersion returns the current resourceVersion of the collection.
 func (b *schedulerBench) resourceVersion(ctx context.Context) (string, error) {
 	var list struct {
 		Metadata struct {
@@ -282,7 +282,7 @@ func (b *schedulerBench) deleteShoots(ctx context.Context) error {
 	return deleteShoots(ctx, b.clients, b.workspace, b.shoots)
 }
 
-// deleteShoots deletes all Shoots of a bench, and does not mind if some were never made.
+// deleteShoots deletes all Shoots of a bench; missing ones are no error.
 func deleteShoots(ctx context.Context, clients []*jsonClient, w *workspace, n int) error {
 	_, err := load(ctx, clients, n, func(ctx context.Context, c *jsonClient, i int) (int64, error) {
 		size, err := c.send(ctx, http.MethodDelete, w.shoot(shootName(i)), plainJSON, nil)

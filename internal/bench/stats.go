@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Latency sums up how long operations took, in milliseconds.
+// Latency summarizes the durations of operations, in milliseconds.
 type Latency struct {
 	P50 float64 `json:"p50Milliseconds"`
 	P99 float64 `json:"p99Milliseconds"`
 	Max float64 `json:"maxMilliseconds"`
 }
 
-// latencyOf sums up durations. It sorts them.
+// latencyOf summarizes durations. It sorts them.
 func latencyOf(durations []time.Duration) Latency {
 	slices.Sort(durations)
 	return Latency{

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/hortus/internal/garden"
 )
 
-// landscapeNetwork is where a landscape's API servers are: addresses that are reserved for benches and routed nowhere
-// (RFC 2544).
+// landscapeNetwork is the range of a landscape's API servers: addresses that are reserved for benchmarks and routed
+// nowhere (RFC 2544).
 var landscapeNetwork = netip.MustParsePrefix("198.18.0.0/15")
 
 // userAgent is not one of those that get indented JSON, which has twice the size.
@@ -26,7 +26,7 @@ const userAgent = "hortus-bench"
 type Target struct {
 	// Config reaches the garden: namespaces, Secrets, and the API under test unless Direct is set.
 	Config *rest.Config
-	// Measured reaches the API under test. It is Config, or the server itself when it is asked without the
+	// Measured reaches the API under test. It is Config, or the server itself when it is measured without the
 	// kube-apiserver in front of it.
 	Measured *rest.Config
 }
@@ -38,7 +38,7 @@ type targetFlags struct {
 	yes      bool
 }
 
-// target reads the kubeconfig and refuses servers that somebody may depend on.
+// target reads the kubeconfig and refuses servers that may be in use.
 func (f *targetFlags) target(ctx context.Context) (*Target, error) {
 	config, err := f.access.RESTConfig()
 	if err != nil {
@@ -61,13 +61,14 @@ func (f *targetFlags) target(ctx context.Context) (*Target, error) {
 	for _, c := range []*rest.Config{t.Config, t.Measured} {
 		c.QPS = -1
 		c.UserAgent = userAgent
-		// Lists are measured as the server makes them, not as they are packed.
+		// Lists are measured without compression.
 		c.DisableCompression = true
 	}
 	return t, nil
 }
 
-// harmless says why a server must not be loaded without asking: it is neither on this machine nor in its landscape.
+// harmless returns an error if a server must not be loaded without confirmation, since it is neither on this machine
+// nor in its landscape.
 func harmless(
 	ctx context.Context, server string, lookup func(context.Context, string, string) ([]netip.Addr, error),
 ) error {

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// patchesWatched are made one by one, so that an event waits for nothing but its way through the server.
+	// patchesWatched is the number of patches, made one by one, so that an event waits only for its way through the
+	// server.
 	patchesWatched = 200
 	// patchPause keeps the server idle between them.
 	patchPause = 10 * time.Millisecond

@@ -14,16 +14,18 @@ import (
 	"time"
 )
 
-// process is a process of this machine with what it uses.
+// process is a process of this machine with its resource usage.
 type process struct {
 	pid int
 	// instance is the id of the cloud's instance it runs in, pod the UID of its pod; empty outside.
 	instance, pod string
 	command       string
-	// proportional counts shared pages divided by the number of those who share them (PSS), so that sums are true.
+	// proportional is the memory with shared pages divided by the number of processes that share them (PSS), so that
+	// sums are correct.
 	proportional int64
 	cpu          time.Duration
-	// written is what the process has caused to be written to disks, in bytes; 0 if the kernel does not count that.
+	// written is the number of bytes that the process has caused to be written to disks; 0 if the kernel does not count
+	// that.
 	written int64
 }
 
@@ -108,7 +110,8 @@ func readProcess(dir string) (process, error) {
 	return p, err
 }
 
-// parseWritten takes the bytes written out of /proc/<pid>/io, without what was dropped before it reached a disk.
+// parseWritten returns the bytes written from /proc/<pid>/io, without those that were dropped before they reached a
+// disk.
 func parseWritten(counters []byte) int64 {
 	var written int64
 	for line := range strings.Lines(string(counters)) {
@@ -125,13 +128,13 @@ func parseWritten(counters []byte) int64 {
 	return written
 }
 
-// ended says whether a process is gone or has no memory of its own.
+// ended reports whether a process has ended or has no memory of its own.
 func ended(err error) bool {
 	const noSuchProcess = "no such process" // ESRCH, which reads of a process that ends return.
 	return errors.Is(err, fs.ErrNotExist) || err != nil && strings.Contains(err.Error(), noSuchProcess)
 }
 
-// Class is what a process is for.
+// Class is the purpose of a process.
 type Class string
 
 // Classes in the order of reports.
@@ -149,10 +152,10 @@ var classes = []Class{
 	ClassControlPlanes, ClassBackups, ClassMachines, ClassManagers, ClassGardenAPI, ClassSeeds, ClassHost,
 }
 
-// podKey is where a pod runs, by namespace and name.
+// podKey is the namespace and name of a pod.
 type podKey struct{ namespace, name string }
 
-// ground is what is known about the landscape when processes are sorted.
+// ground holds the data about the landscape by which processes are classified.
 type ground struct {
 	// pods of the landscape's own clusters, by UID.
 	pods map[string]podKey
@@ -162,7 +165,7 @@ type ground struct {
 	marks []string
 }
 
-// classify says what a process is for; not ok for those that do not belong to the landscape.
+// classify returns the class of a process; not ok for processes that do not belong to the landscape.
 func (g *ground) classify(p process) (class Class, ok bool) {
 	switch {
 	case p.instance == "":
@@ -187,7 +190,7 @@ func (g *ground) classify(p process) (class Class, ok bool) {
 	}
 }
 
-// Weight is what the processes of a class use.
+// Weight is the resource usage of the processes of a class.
 type Weight struct {
 	Class     Class `json:"class"`
 	Processes int   `json:"processes"`
@@ -215,14 +218,14 @@ func (g *ground) weigh(processes []process) []Weight {
 	return weights
 }
 
-// work is what processes have done between two looks.
+// work is the CPU time and the writes of processes between two measurements.
 type work struct {
 	cpu     time.Duration
 	written int64 // Bytes.
 }
 
-// workOf is what each process has done between two looks, by number. Processes that began or ended in between are not
-// in it: what they did is not known.
+// workOf returns the work of each process between two measurements, by process ID. Processes that started or ended in
+// between are left out, since their work is not known.
 func workOf(before, after []process) map[int]work {
 	was := map[int]process{}
 	for _, p := range before {
@@ -237,7 +240,7 @@ func workOf(before, after []process) map[int]work {
 	return done
 }
 
-// worked is the work per class between two looks.
+// worked returns the work per class between two measurements.
 func (g *ground) worked(before, after []process) map[Class]work {
 	by, done := workOf(before, after), map[Class]work{}
 	for _, p := range after {
@@ -252,7 +255,7 @@ func (g *ground) worked(before, after []process) map[Class]work {
 	return done
 }
 
-// programOf names what a process runs, as people know it: the file, and for a file with many programs the first
+// programOf returns the usual name of the program of a process: the file, and for a file with many programs the first
 // command.
 func programOf(command string) string {
 	words := strings.Fields(command)
@@ -266,15 +269,15 @@ func programOf(command string) string {
 	return name
 }
 
-// programWeight is what the processes of one program use.
+// programWeight is the resource usage of the processes of one program.
 type programWeight struct {
 	processes int
 	bytes     int64
 	cpu       time.Duration
 }
 
-// weighPrograms sums up what the processes of the Shoots' control planes use, by program; CPU time is that since an
-// earlier look.
+// weighPrograms sums up the resource usage of the processes of the Shoots' control planes, by program; CPU time is the
+// time since an earlier measurement.
 func (g *ground) weighPrograms(before, after []process) map[string]programWeight {
 	by, weights := workOf(before, after), map[string]programWeight{}
 	for _, p := range after {

@@ -23,17 +23,17 @@ var manifests embed.FS
 const (
 	coreAPI     = "/apis/core.gardener.cloud/v1beta1"
 	securityAPI = "/apis/security.gardener.cloud/v1alpha1"
-	// noScheduler is a scheduler that nobody runs, so that no real one gives the Shoots to a real Seed.
+	// noScheduler is the name of a scheduler that does not run, so that no real one assigns the Shoots to a real Seed.
 	noScheduler = "hortus-bench-none"
-	// removal bounds the wait for what controllers of the target have to let go.
+	// removal bounds the wait for controllers of the target to release objects.
 	removal = 2 * time.Minute
-	// acceptance bounds the wait until admission knows what Shoots refer to.
+	// acceptance bounds the wait until admission knows the objects that Shoots refer to.
 	acceptance = 10 * time.Second
-	// removalPoll is the time between looks; what is waited for is not measured.
+	// removalPoll is the interval at which removed objects are read; this wait is not measured.
 	removalPoll = 200 * time.Millisecond
 )
 
-// workspace is what a bench has made around its Shoots.
+// workspace holds the objects that a bench has made for its Shoots.
 type workspace struct {
 	garden *jsonClient
 	// Project names the project and its profile, and is part of the namespace's name.
@@ -50,7 +50,7 @@ func makeWorkspace(ctx context.Context, garden *jsonClient, suffix string) (*wor
 	return w, w.awaitAccepted(ctx)
 }
 
-// awaitAccepted tries a Shoot without keeping it, until the server's admission has seen all that was made for it.
+// awaitAccepted creates a Shoot as a dry run until the server's admission has seen all objects that were made for it.
 func (w *workspace) awaitAccepted(ctx context.Context) error {
 	body, err := w.shootBodies(noScheduler)
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *workspace) create(ctx context.Context, file string, values any) error {
 	return nil
 }
 
-// collectionOf is the path of an object's collection. It knows only what the manifests hold.
+// collectionOf is the path of an object's collection. It knows only the kinds in the manifests.
 func collectionOf(o *unstructured.Unstructured) string {
 	path := "/apis/" + o.GetAPIVersion()
 	if o.GetAPIVersion() == "v1" {
@@ -106,8 +106,8 @@ func collectionOf(o *unstructured.Unstructured) string {
 func (w *workspace) shoots() string           { return coreAPI + "/namespaces/" + w.Namespace + "/shoots" }
 func (w *workspace) shoot(name string) string { return w.shoots() + "/" + name }
 
-// remove removes what was made, in reverse order, and waits until it is gone. Namespaces go by themselves where
-// somebody finalizes them.
+// remove deletes the objects that were made, in reverse order, and waits until they are gone. Namespaces disappear by
+// themselves where a controller finalizes them.
 func (w *workspace) remove(ctx context.Context) error {
 	var errs []error
 	for i := len(w.made) - 1; i >= 0; i-- {

@@ -9,17 +9,17 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// ClientAccess is the way of a control plane component into the Shoot's API with a client certificate.
+// ClientAccess gives a control plane component access to the Shoot's API with a client certificate.
 type ClientAccess struct {
 	// CASecret is the bundle of the cluster CA; CertSecret has tls.crt and tls.key; both of the secrets manager.
 	CASecret   string
 	CertSecret string
 }
 
-// ClientAccessPath is where Mount puts everything; the kubeconfig is the file of that name in it.
+// ClientAccessPath is the directory of Mount; the kubeconfig is the file of that name in it.
 const ClientAccessPath = "/var/run/secrets/hortus.dev/shoot"
 
-// APIServerURL is where components in the same namespace reach the Shoot's API server.
+// APIServerURL is the URL of the Shoot's API server for components in the same namespace.
 const APIServerURL = "https://kube-apiserver"
 
 // Mount joins CA bundle, certificate and a kubeconfig that refers to both, which sits in the ConfigMap or Secret named
@@ -45,7 +45,7 @@ func (a ClientAccess) Mount(kubeconfigMap string) Mount {
 		}}}
 }
 
-// ClientKubeconfig is the kubeconfig for ClientAccess.Mount. It has no secrets in it.
+// ClientKubeconfig returns the kubeconfig for ClientAccess.Mount. It contains no secrets.
 func ClientKubeconfig() string {
 	out, err := pki.Kubeconfig{
 		Name:           "shoot",

@@ -5,14 +5,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// UserID is the user and group of the processes: nobody's, and the one that images without a distribution use for it.
+// UserID is the ID of the processes' user and group: the one of nobody in images without a distribution.
 const UserID int64 = 65532
 
-// firstUnprivilegedPort is the first port that everybody may listen on by the kernel's default.
+// firstUnprivilegedPort is the first port that every user may listen on by the kernel's default.
 const firstUnprivilegedPort = 1024
 
-// ConfinedPod is the security context of pods that need nothing of their node, as Pod Security's level "restricted"
-// wants it. Mounted Secrets and volumes belong to the group of the processes.
+// ConfinedPod is the security context of pods that need no access to their node, as Pod Security's level "restricted"
+// requires it. Mounted Secrets and volumes belong to the group of the processes.
 func ConfinedPod() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
 		RunAsNonRoot:        ptr.To(true),
@@ -33,7 +33,8 @@ func ConfinedContainer() *corev1.SecurityContext {
 	}
 }
 
-// securityContext is that of the workload's pods. One that listens on a port such as 443 may do so in its own network.
+// securityContext is the security context of the workload's pods. It allows ports below 1024, such as 443, in the pod's
+// own network.
 func (w Workload) securityContext() *corev1.PodSecurityContext {
 	security := ConfinedPod()
 	for _, p := range w.Ports {

@@ -9,14 +9,14 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Placement says on which nodes of a Shoot pods may run.
+// Placement determines the nodes of a Shoot on which pods may run.
 type Placement struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 }
 
-// SystemComponents is where components of the system run that need not be on every node: on nodes of pools that allow
-// it (spec.provider.workers[].systemComponents), whatever their taints.
+// SystemComponents returns the placement of system components that need not be on every node: on nodes of pools that
+// allow it (spec.provider.workers[].systemComponents), whatever their taints.
 func SystemComponents(pools []corev1beta1.Worker) Placement {
 	tolerations := []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}}
 	for i := range pools {
@@ -39,7 +39,7 @@ func SystemComponents(pools []corev1beta1.Worker) Placement {
 	}
 }
 
-// AllowsSystemComponents tells whether a pool may run components of the system.
+// AllowsSystemComponents reports whether a pool may run system components.
 func AllowsSystemComponents(pool *corev1beta1.Worker) bool {
 	return pool.SystemComponents == nil || pool.SystemComponents.Allow
 }

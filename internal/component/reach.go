@@ -15,11 +15,11 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
-// AllShoots stands for the namespaces of all control planes in the labels of those who reach Services there.
+// AllShoots stands for the namespaces of all control planes in the labels of pods that reach Services there.
 const AllShoots = "all-shoots"
 
-// What pods reach that have to do with a cloud: its API may be anywhere, also in ranges that the operator has blocked
-// for others.
+// Cloud lists the destinations of pods that use a cloud: its API may be anywhere, also in ranges that the operator has
+// blocked for others.
 var Cloud = []string{
 	resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks, resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
 	resourcesv1alpha1.LabelNetworkPolicyToBlockedCIDRs,
@@ -48,7 +48,7 @@ func ReachServiceOf(namespaceOrAlias, service string, port int) string {
 	return resourcesv1alpha1.NetworkPolicyToServiceOf(namespaceOrAlias, service, "tcp", strconv.Itoa(port))
 }
 
-// ReachLabels are the labels for what pods reach.
+// ReachLabels returns the labels for the destinations that pods reach.
 func ReachLabels(reaches []string) map[string]string {
 	labels := make(map[string]string, len(reaches))
 	for _, r := range reaches {
@@ -86,7 +86,7 @@ func reachableFrom(selectors []metav1.LabelSelector) map[string]string {
 	}
 }
 
-// ReachableByEverybody is the annotation of a Service whose TCP ports are open to the world.
+// ReachableByEverybody is the annotation of a Service whose TCP ports are open to all clients.
 func ReachableByEverybody(ports ...int32) map[string]string {
 	var open []networkingv1.NetworkPolicyPort
 	for _, p := range ports {

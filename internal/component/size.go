@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Size is how large a cluster may become. There are few, so that few changes of a Shoot restart its control plane.
-// Empty is the size of nothing that a tenant drives.
+// Size is how large a cluster may become. There are few sizes, so that few changes of a Shoot restart its control
+// plane. Empty is for processes whose load does not come from tenants.
 type Size string
 
 // The sizes, by the number of nodes.
@@ -17,11 +17,11 @@ const (
 )
 
 // ElectionRetryPeriod is how often controllers of Kubernetes renew the Lease of their leader, and look whether it is
-// free. Each time is a write of etcd: with the default, 2s, three quarters of what an idle control plane is asked for.
-// The Lease lasts 15 s, as ever.
+// free. Each renewal is a write to etcd: with the default of 2 s, they are three quarters of the requests of an idle
+// control plane. The Lease lasts 15 s, the default.
 const ElectionRetryPeriod = "5s"
 
-// SizeFor a number of nodes.
+// SizeFor returns the size for a number of nodes.
 func SizeFor(nodes int32) Size {
 	switch {
 	case nodes <= 30:
@@ -32,9 +32,9 @@ func SizeFor(nodes int32) Size {
 	return Large
 }
 
-// MemoryLimit of a process whose memory grows with its cluster, by that of a small one. A process that reaches it is
-// ended by the kernel, instead of a neighbour on its node. Limits are several times what clusters of a size need, since
-// a control plane that its owner has filled can't start again below its limit.
+// MemoryLimit returns the limit of a process whose memory grows with its cluster, from the limit for a small one. The
+// kernel ends a process that reaches its limit, instead of a neighbour on its node. Limits are several times what
+// clusters of a size need, since a control plane that its owner has filled can't start again below its limit.
 func (s Size) MemoryLimit(small string) string {
 	factor, known := map[Size]int64{Small: 1, Medium: 4, Large: 16}[s]
 	if !known {
@@ -45,10 +45,10 @@ func (s Size) MemoryLimit(small string) string {
 	return limit.String()
 }
 
-// collector is how Go collects garbage in a process of a cluster. Most clusters are small and idle, so that memory is
-// what they cost: a heap that grows by half before it is collected, instead of doubling, takes a quarter of the memory
-// of an idle kube-apiserver away (191 MiB become 144) and costs it a tenth of a second when it starts. Large ones have
-// more to do.
+// collector configures Go's garbage collector in a process of a cluster. Most clusters are small and idle, so their
+// main cost is memory. A heap that grows by half before it is collected, instead of doubling, saves a quarter of the
+// memory of an idle kube-apiserver (144 instead of 191 MiB), and costs a tenth of a second at its start. Large clusters
+// have more load.
 func (s Size) collector() []corev1.EnvVar {
 	if s != Small {
 		return nil
@@ -56,8 +56,8 @@ func (s Size) collector() []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: "GOGC", Value: "50"}}
 }
 
-// softMemoryLimit is where Go collects garbage more often rather than taking more: seven eighths of the limit. The rest
-// is for what Go does not count, such as stacks of threads and the kernel's buffers.
+// softMemoryLimit is the memory use from which Go collects garbage more often instead of allocating more: seven eighths
+// of the limit. The rest is for memory that Go does not count, such as stacks of threads and the kernel's buffers.
 func softMemoryLimit(limit string) corev1.EnvVar {
 	bytes := resource.MustParse(limit)
 	soft := resource.NewQuantity(bytes.Value()/8*7/(1<<20)*(1<<20), resource.BinarySI)

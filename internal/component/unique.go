@@ -16,16 +16,16 @@ import (
 )
 
 // annotationReference with a kind, a dash and eight hexadecimal digits after it names an object that is in use. Unique
-// objects that nobody names in such a way are deleted.
+// objects without such a reference are deleted.
 const annotationReference = "reference.resources.gardener.cloud/"
 
-// hashLength is that of the hashes in names and annotations: collisions of a few versions of the same object are out of
-// the question.
+// hashLength is the length of the hashes in names and annotations, in hexadecimal digits: enough to exclude collisions
+// of a few versions of the same object.
 const hashLength = 8
 
-// UniqueConfigMap makes a ConfigMap one of many: immutable, with a name that ends in a hash of its content. Whoever
-// mounts it gets exactly this content, and new pods when it changes. With its Reference on what mounts it, it goes some
-// time after its last user.
+// UniqueConfigMap makes a ConfigMap one of many: immutable, with a name that ends in a hash of its content. A pod that
+// mounts it gets exactly this content, and is replaced when the content changes. If its users carry its Reference, it
+// is deleted some time after its last user.
 func UniqueConfigMap(m *corev1.ConfigMap) *corev1.ConfigMap {
 	m.Name += "-" + hash(m.Data, func(s string) string { return s })
 	m.Labels = collectable(m.Labels)
@@ -50,7 +50,7 @@ func collectable(labels map[string]string) map[string]string {
 	return labels
 }
 
-// References are the annotations by which a user of ConfigMaps and Secrets names them.
+// References are the annotations by which an object names the ConfigMaps and Secrets that it uses.
 func References(objects ...client.Object) map[string]string {
 	annotations := map[string]string{}
 	for _, o := range objects {

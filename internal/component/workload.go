@@ -18,9 +18,9 @@ const (
 	LabelApp         = "app"
 	LabelRole        = "gardener.cloud/role"
 	RoleControlPlane = "controlplane"
-	// LabelComponentRole tells what a Deployment with the label app=kubernetes is, see [Workload].
+	// LabelComponentRole is the label with the role of a Deployment with the label app=kubernetes, see [Workload].
 	LabelComponentRole = "role"
-	// LabelMutatedByWebhook, "true", selects what goes through the webhooks of providers.
+	// LabelMutatedByWebhook, "true", selects the objects that the webhooks of providers mutate.
 	LabelMutatedByWebhook = "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook"
 	// LabelRestart, "true", lets the maintenance task restartControlPlanePods delete the pods.
 	LabelRestart = "maintenance.gardener.cloud/restart"
@@ -41,14 +41,14 @@ const LabelPersist = "persist"
 
 // Priority classes of the seed, made by the gardenlet. Higher ones survive node pressure longer.
 const (
-	PriorityAPI         = "gardener-system-500" // What the API of a Shoot needs to answer.
-	PriorityControllers = "gardener-system-300" // What acts on a Shoot's objects.
+	PriorityAPI         = "gardener-system-500" // For components that the API of a Shoot needs to answer.
+	PriorityControllers = "gardener-system-300" // For components that act on a Shoot's objects.
 )
 
 // probeTimeoutSeconds bounds one probe: a busy host may take a while to schedule the process that answers.
 const probeTimeoutSeconds = 5
 
-// Workload describes a Deployment in the terms in which control plane components differ.
+// Workload describes a Deployment by the properties in which control plane components differ.
 type Workload struct {
 	Name      string
 	Namespace string
@@ -62,12 +62,13 @@ type Workload struct {
 	Mounts  []Mount
 	// CPU and Memory are the requests. They are small: on a big seed the vertical autoscaler raises them.
 	CPU, Memory string
-	// Size of the cluster that the process belongs to; empty for what belongs to none.
+	// Size of the cluster that the process belongs to; empty if it belongs to none.
 	Size Size
-	// MemoryLimit is for processes whose memory depends on what tenants do: beyond it the process is ended rather than its
-	// neighbours. Empty means no limit. Go gets a soft limit of its own below it, unless Env has one.
+	// MemoryLimit is for processes whose memory depends on what tenants do: beyond it the kernel ends the process
+	// instead of its neighbours. Empty means no limit. Go gets a soft limit of its own below it, unless Env has one.
 	MemoryLimit string
-	// Health is where the process answers; a startup probe asks every second, so that nothing waits for a period to pass.
+	// Health is the endpoint of the probes; the startup probe runs every second, so that nothing waits for a longer
+	// period.
 	Health Health
 	// ServiceAccount is for components that talk to the seed's API; empty means no access, and no token in the pod.
 	ServiceAccount string
@@ -75,13 +76,13 @@ type Workload struct {
 	// PodLabels and PodAnnotations are added to the template. A changed checksum annotation replaces the pods.
 	PodLabels      map[string]string
 	PodAnnotations map[string]string
-	// KubernetesRole is that of a part of Kubernetes: the Deployment has the labels app=kubernetes and role=<this>. Its
-	// pods have the role only, since app selects them.
+	// KubernetesRole is the role of a component of Kubernetes: the Deployment has the labels app=kubernetes and
+	// role=<this>. Its pods have the role only, since app selects them.
 	KubernetesRole string
 	// Mutable lets webhooks of providers change the Deployment.
 	Mutable bool
-	// Reaches are labels of the pods for what they may connect to: ReachDNS, ReachService(...) and the like. Nothing else
-	// lets them out.
+	// Reaches are labels of the pods for what they may connect to: ReachDNS, ReachService(...) and the like. All other
+	// connections are blocked.
 	Reaches []string
 	// References are annotations of the Deployment and its pods that keep unique objects which they use.
 	References map[string]string
@@ -92,7 +93,7 @@ type Workload struct {
 	GracePeriodSeconds int64
 }
 
-// Mount is a volume and where it is mounted, read-only.
+// Mount is a volume and the path at which it is mounted, read-only.
 type Mount struct {
 	Name   string
 	Path   string
@@ -119,13 +120,13 @@ func ConfigMapMount(name, configMap, path string) Mount {
 type Health struct {
 	Port   int32
 	Scheme corev1.URIScheme
-	// Startup and Readiness are paths; an empty Readiness means that Startup is asked for it as well.
+	// Startup and Readiness are paths; an empty Readiness means that Startup is used for it as well.
 	Startup, Readiness, Liveness string
 	// ReadinessPeriodSeconds is how often readiness is checked; 0 means 10.
 	ReadinessPeriodSeconds int32
 }
 
-// GenericKubeconfigPath is where components find their way into the Shoot's API when they use a token of it.
+// GenericKubeconfigPath is the path of the kubeconfig for components that use a token of the Shoot's API.
 const GenericKubeconfigPath = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig"
 
 // GenericKubeconfigMount joins the kubeconfig that all components share with the token of one of them.
@@ -147,12 +148,12 @@ func GenericKubeconfigMount(kubeconfigSecret, accessSecret string) Mount {
 // Selector is the label set that identifies the pods of a component.
 func Selector(name string) map[string]string { return map[string]string{LabelApp: name} }
 
-// Labels are those of a control plane object of the component.
+// Labels are the labels of a control plane object of the component.
 func Labels(name string) map[string]string {
 	return map[string]string{LabelApp: name, LabelRole: RoleControlPlane}
 }
 
-// Requests are resource requests without limits: a limit would kill what is merely busy.
+// Requests are resource requests without limits: a limit would kill processes that are merely busy.
 func Requests(cpu, memory string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
@@ -242,8 +243,8 @@ func (w Workload) Deployment() *appsv1.Deployment {
 	}
 }
 
-// spread counts pods of one version only: those that are about to be replaced say nothing about where the new ones
-// belong.
+// spread counts pods of one version only: pods that are about to be replaced do not matter for the placement of new
+// ones.
 func (w Workload) spread(topology string) corev1.TopologySpreadConstraint {
 	return corev1.TopologySpreadConstraint{
 		MaxSkew: 1, TopologyKey: topology, WhenUnsatisfiable: corev1.ScheduleAnyway,

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// totalTimeout bounds name and connection together. API servers give up after 30 s at the latest, most webhooks after
-	// 10 s, and should see our answer rather than their own.
+	// totalTimeout bounds name and connection together. API servers give up after 30 s at the latest, most webhooks
+	// after 10 s, and should receive the error of this package rather than their own.
 	totalTimeout = 10 * time.Second
 	// addressTimeout bounds one address of several, so that a dead one leaves time for the next.
 	addressTimeout = 4 * time.Second

@@ -2,7 +2,7 @@ package egress
 
 import "errors"
 
-// Result is how a request to connect ended; a label value of metrics.
+// Result is the result of a request to connect; a label value of metrics.
 type Result string
 
 // Results.
@@ -17,8 +17,8 @@ const (
 // Error is a connection that was not made.
 type Error struct {
 	Result Result
-	// Reason is a short text for whoever asked for the connection. It names neither an address that a name was resolved
-	// to nor anything else that is internal.
+	// Reason is a short text for the requester of the connection. It contains no internal information, such as the
+	// addresses that a name was resolved to.
 	Reason string
 	// Expired: the time was up.
 	Expired bool
@@ -40,7 +40,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Timeout reports whether the time was up.
 func (e *Error) Timeout() bool { return e.Expired }
 
-// ResultOf returns the result that err stands for: Allowed for nil, Failed for an error of somebody else.
+// ResultOf returns the result that err stands for: Allowed for nil, Failed for errors of other packages.
 func ResultOf(err error) Result {
 	var e *Error
 	switch {

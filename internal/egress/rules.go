@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Rules say which addresses and names may be dialled. They do not change, and may be used concurrently.
+// Rules decide which addresses and names may be dialled. They do not change, and may be used concurrently.
 type Rules struct {
 	special []special
 	// own are ranges that are allowed, whatever the denied ones are.
@@ -18,7 +18,7 @@ type Rules struct {
 	qualified bool
 }
 
-// special is a range that nobody may reach, with what it is.
+// special is a range that no connection may reach, with a description.
 type special struct {
 	prefix netip.Prefix
 	what   string
@@ -54,7 +54,7 @@ var outsideRanges = append(ranges(
 	"::/8", "reserved", // RFC 4291; has the IPv4-compatible and the IPv4-translated addresses.
 ), hostRanges...)
 
-// ranges takes pairs of a prefix and what it is.
+// ranges takes pairs of a prefix and its description.
 func ranges(pairs ...string) []special {
 	var out []special
 	for i := 0; i < len(pairs); i += 2 {
@@ -127,7 +127,7 @@ func (r *Rules) Check(addr netip.Addr) error {
 }
 
 // CheckName returns the name in the form in which it has to be resolved, or an *Error with the result RefusedName.
-// What some resolvers take for an address, such as 127.1 or 0x7f000001, is never a name.
+// Texts that some resolvers take for an address, such as 127.1 or 0x7f000001, are never names.
 func (r *Rules) CheckName(name string) (string, error) {
 	refused := func(reason string) (string, error) { return "", &Error{Result: RefusedName, Reason: reason} }
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
@@ -157,7 +157,7 @@ const (
 // nameCharacters are those of host names, and the underscore, which some have in spite of RFC 952.
 const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// malformed returns what keeps a lower-case name from being a host name, or "".
+// malformed returns why a lower-case name is no host name, or "".
 func malformed(name string) string {
 	if name == "" || len(name) > maxNameLength {
 		return "not a host name"

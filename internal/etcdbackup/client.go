@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// maxAnswer is far more than any answer has.
+// maxAnswer bounds the size of an answer, in bytes; it is far more than any answer has.
 const maxAnswer = 1 << 20
 
 // Client calls the service of one etcd member. It is safe for concurrent use.
@@ -55,8 +55,8 @@ type Confirmation struct {
 	Epoch int64 `json:"epoch"`
 }
 
-// Confirm tells the process which epoch the garden has for the control plane. The caller must have asked the garden
-// just before the call. A higher epoch than that of the process stops its etcd for good.
+// Confirm reports to the process the control plane's epoch in the garden. The caller must have read it from the garden
+// just before the call. An epoch higher than that of the process stops its etcd permanently.
 func (c *Client) Confirm(ctx context.Context, epoch int64) error {
 	return c.send(ctx, http.MethodPut, "/v1/confirmation", Confirmation{Epoch: epoch})
 }
@@ -69,7 +69,7 @@ type Activation struct {
 }
 
 // Activate lets a process that stands by claim an epoch, restore the newest backup and start etcd. It does not wait for
-// that: the status tells. A repeated call changes nothing.
+// that: the status reports the progress. A repeated call changes nothing.
 func (c *Client) Activate(ctx context.Context, epoch int64, holder string) error {
 	return c.send(ctx, http.MethodPost, "/v1/activation", Activation{Epoch: epoch, Holder: holder})
 }

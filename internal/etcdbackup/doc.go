@@ -1,7 +1,7 @@
 // Package etcdbackup is the client of the process that runs an etcd, keeps backups of it in an object store, and
 // restores them before etcd starts: `hortus etcd run`, see package etcdmember.
 //
-//	chain     what backups are worth, from their names (pure)
+//	chain     evaluates backups by their names (pure)
 //	archive   the format of an object
 //	store     object stores and their credentials
 //	snapshot  takes full snapshots and deltas

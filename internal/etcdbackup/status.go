@@ -6,10 +6,10 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// Port is where the service listens by default.
+// Port is the default port of the service.
 const Port = 2382
 
-// Phase says what the process is doing.
+// Phase is the state of the backups of a process.
 type Phase string
 
 // The phases.
@@ -26,7 +26,7 @@ const (
 	PhaseFailing Phase = "Failing"
 )
 
-// Status is what GET /v1/status answers.
+// Status is the response to GET /v1/status.
 type Status struct {
 	Phase Phase `json:"phase"`
 	Epoch int64 `json:"epoch"`
@@ -50,13 +50,13 @@ type Status struct {
 	SizeBytes int64 `json:"sizeBytes"`
 	// LastVerification is the newest one.
 	LastVerification *Verification `json:"lastVerification,omitempty"`
-	// LastError is the newest failure, until the same thing has succeeded.
+	// LastError is the newest failure, until the same operation has succeeded.
 	LastError *Failure `json:"lastError,omitempty"`
-	// Etcd is the process that the backups are taken of.
+	// Etcd is the state of the etcd that is backed up.
 	Etcd Etcd `json:"etcd"`
 }
 
-// EtcdState says what the etcd of a member is doing.
+// EtcdState is the state of a member's etcd.
 type EtcdState string
 
 // The states.
@@ -74,7 +74,7 @@ const (
 	// EtcdFenced means that neither bucket nor garden has confirmed the epoch for the fence time: etcd was stopped, and
 	// starts again when one of them does.
 	EtcdFenced EtcdState = "Fenced"
-	// EtcdSuperseded means that there is a newer owner: etcd was stopped for good.
+	// EtcdSuperseded means that there is a newer owner: etcd was stopped permanently.
 	EtcdSuperseded EtcdState = "Superseded"
 	// EtcdStandby means that etcd is started only on request.
 	EtcdStandby EtcdState = "Standby"
@@ -85,27 +85,28 @@ const (
 // Etcd is the state of the etcd of a member.
 type Etcd struct {
 	State EtcdState `json:"state"`
-	// Message says why etcd is not running; while it is started again, why it did not run before.
+	// Message says why etcd is not running, or, while it is being restarted, why it was not running before.
 	Message string `json:"message,omitempty"`
 	// Configuration is the checksum of the certificates, bundles and flags that etcd runs with; empty if it does not run.
 	Configuration string `json:"configuration,omitempty"`
 	// Epoch and Holder of the owner that etcd runs for.
 	Epoch  int64  `json:"epoch,omitempty"`
 	Holder string `json:"holder,omitempty"`
-	// Data says what the process has found as its data directory: fine, broken or missing; empty before it has looked. It
-	// is fine as soon as etcd runs.
+	// Data is the state of the data directory that the process has found: fine, broken or missing; empty before the
+	// check. It is fine as soon as etcd runs.
 	Data string `json:"data,omitempty"`
 	// Starts counts how often this process has started etcd.
 	Starts int `json:"starts"`
-	// Restored is what the data directory was restored to; nil if this process has found one that was fine.
+	// Restored is the point that the data directory was restored to; nil if this process has found an intact one.
 	Restored *Restored `json:"restored,omitempty"`
 }
 
-// Restored is what a data directory was restored to.
+// Restored is the point that a data directory was restored to.
 type Restored struct {
-	// Revision of etcd; what follows has higher ones, since clients may have seen some that are lost.
+	// Revision of etcd after the restore. Later changes have much higher revisions, since clients may have seen lost
+	// ones.
 	Revision int64 `json:"revision"`
-	// Stored is when the newest object that was used was written, by the clock of its writer.
+	// Stored is the time at which the newest object used was written, by its writer's clock.
 	Stored time.Time `json:"stored"`
 }
 
@@ -129,7 +130,7 @@ type Failure struct {
 	Operation string `json:"operation"`
 }
 
-// Snapshot is what POST /v1/snapshot answers: everything up to Revision is in the store.
+// Snapshot is the response to POST /v1/snapshot: everything up to Revision is in the store.
 type Snapshot struct {
 	// Object is the name of the newest object below the prefix; empty if nothing had to be written.
 	Object   string `json:"object,omitempty"`

@@ -1,7 +1,6 @@
 // Package etcdmember runs one etcd: it makes the data directory ready, starts etcd as a child process, and restarts it
-// in place when something has changed that etcd does not read again. Clients that connect meanwhile wait instead of
-// being refused.
+// in place after changes that etcd does not read itself. Clients that connect meanwhile wait instead of being refused.
 //
-//	configuration  what etcd runs with and may change while the process runs (pure)
+//	configuration  the configuration of etcd that may change while the process runs (pure)
 //	command        `hortus etcd run`
 package etcdmember

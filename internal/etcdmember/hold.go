@@ -19,12 +19,13 @@ const (
 	maxHeld = 4096
 )
 
-// holder accepts connections while etcd is not running and hands them to etcd once it is. A client that is refused
-// would wait a second or more before it tries again; one that is accepted waits as long as etcd takes to start.
+// holder accepts connections while etcd is not running and forwards them to etcd once it runs. A refused client would
+// wait a second or more before its next attempt; an accepted one waits only until etcd has started.
 //
 // It listens on etcd's own port, which both open with SO_REUSEPORT.
 type holder struct {
-	// address is that of etcd's clients; target is another address of the same etcd, which only etcd listens on.
+	// address is the address for etcd's clients; target is another address of the same etcd, on which only etcd
+	// listens.
 	address, target string
 
 	mu       sync.Mutex
@@ -33,10 +34,10 @@ type holder struct {
 	accepted sync.WaitGroup
 }
 
-// held tells connections what becomes of them: released is closed when etcd runs, dropped when it will not run soon.
+// held signals to waiting connections: released is closed when etcd runs, dropped when it will not run soon.
 type held struct{ released, dropped chan struct{} }
 
-// open begins to accept connections. It is called before etcd is stopped.
+// open starts accepting connections. It is called before etcd is stopped.
 func (h *holder) open() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,10 +80,10 @@ func (h *holder) open() error {
 	return nil
 }
 
-// release hands what is held to etcd, which runs now.
+// release forwards the held connections to etcd, which runs now.
 func (h *holder) release() { h.close(true) }
 
-// drop closes what is held: etcd will not run soon.
+// drop closes the held connections, since etcd will not run soon.
 func (h *holder) drop() { h.close(false) }
 
 func (h *holder) close(forward bool) {
@@ -91,7 +92,7 @@ func (h *holder) close(forward bool) {
 	if h.listener == nil {
 		return
 	}
-	// What the kernel has accepted already is accepted here as well, before the listener goes.
+	// Connections that the kernel has accepted already are accepted here as well, before the listener is closed.
 	_ = h.listener.(*net.TCPListener).SetDeadline(time.Now().Add(time.Millisecond))
 	h.accepted.Wait()
 	h.listener.Close()

@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// watchPeriod is how soon a change of the configuration is noticed. It costs a few stat calls.
+	// watchPeriod is the interval of checks for changes of the configuration. A check costs a few stat calls.
 	watchPeriod = time.Second
-	// readyPeriod and readyPeriodMax are how often a starting etcd is asked whether it is ready.
+	// readyPeriod and readyPeriodMax bound the interval at which the readiness of a starting etcd is probed.
 	readyPeriod, readyPeriodMax = 10 * time.Millisecond, 250 * time.Millisecond
-	// probeTimeout bounds one question.
+	// probeTimeout bounds one probe.
 	probeTimeout = 2 * time.Second
-	// readinessTimeout bounds the question that a kubelet asks by way of this process: it waits 5 s for the answer.
+	// readinessTimeout bounds a kubelet's readiness probe, which this process forwards: the kubelet waits 5 s for the
+	// response.
 	readinessTimeout = 4 * time.Second
 	// pauseMin and pauseMax are the pauses after the second and later failures, doubled each time.
 	pauseMin, pauseMax = 500 * time.Millisecond, 30 * time.Second
@@ -41,23 +42,23 @@ type Member struct {
 	Program string
 	Args    []string
 	DataDir string
-	// Configuration is what may change.
+	// Configuration is the part of the configuration that may change.
 	Configuration configuration.Source
-	// MetricsURL is where etcd serves /readyz and /livez in plain text: an address that only this process reaches, since
+	// MetricsURL is the URL at which etcd serves /readyz and /livez in plain text. Only this process reaches it, since
 	// etcd serves its metrics there as well.
 	MetricsURL string
-	// ClientAddress is where etcd listens for clients, ForwardAddress a second one for clients that connected while etcd
-	// was down. Without them such clients are refused.
+	// ClientAddress is the address on which etcd listens for clients, ForwardAddress a second one for clients that
+	// connected while etcd was down. Without them such clients are refused.
 	ClientAddress, ForwardAddress string
 	// Prepare makes the data directory ready and returns further arguments for etcd; nil if nothing has to be done.
 	Prepare func(context.Context) (args []string, err error)
 	// Settle runs while etcd starts, until etcd is ready; nil if nothing has to be done.
 	Settle func(context.Context)
-	// Turn is called before a restart because of another configuration, and end after it; nil if etcd has one member.
+	// Turn is called before a restart for a changed configuration, and end after it; nil if etcd has one member.
 	Turn func(context.Context) (end func(), err error)
-	// Guard says whether etcd may run; nil lets it run always.
+	// Guard decides whether etcd may run; nil means that it always may.
 	Guard *fence.Guard
-	// Superseded is called, once, when etcd may never run again.
+	// Superseded is called, once, when etcd must never run again.
 	Superseded func(reason string)
 	// Healthy is called whenever etcd has become ready.
 	Healthy func()
@@ -70,7 +71,7 @@ type Member struct {
 	Log   logr.Logger
 
 	prepared sync.Once
-	// failure is why etcd did not run the last time; empty as soon as it is ready.
+	// failure is the reason why etcd did not run the last time; empty as soon as it is ready.
 	failure string
 	holder  holder
 	lock    *os.File
@@ -78,7 +79,7 @@ type Member struct {
 
 	mu     sync.Mutex
 	status etcdbackup.Etcd
-	// since is when the status got its state.
+	// since is the time of the last change of the state.
 	since time.Time
 }
 
@@ -89,7 +90,7 @@ func (m *Member) init() {
 	})
 }
 
-// Run runs etcd until ctx ends. Then etcd has ended, too.
+// Run runs etcd until ctx ends, and returns after the end of etcd.
 func (m *Member) Run(ctx context.Context) error {
 	m.init()
 	defer m.holder.drop()
@@ -114,7 +115,7 @@ func (m *Member) Run(ctx context.Context) error {
 			break
 		}
 		if errors.Is(err, errNotPermitted) {
-			m.awaitPermission(ctx) // Then the data directory and the store are looked at again.
+			m.awaitPermission(ctx) // Then the data directory and the store are checked again.
 			continue
 		}
 		if m.Clock.Since(began) > settled {
@@ -135,11 +136,11 @@ func (m *Member) Run(ctx context.Context) error {
 	return nil
 }
 
-// logSegment is how much room etcd wants for the next part of its log, in bytes.
+// logSegment is the space that etcd needs for the next part of its log, in bytes.
 const logSegment = 64 << 20
 
-// lackOfSpace says that the disk of a data directory has less than so many bytes left, which may be why etcd does not
-// run; etcd itself says so only in its log. Empty if there is room, or that is not known.
+// lackOfSpace returns a message if the disk of a data directory has less than the wanted bytes left, which may be why
+// etcd does not run; etcd itself reports that only in its log. Empty if there is enough space, or if that is not known.
 func lackOfSpace(dataDir string, wanted uint64) string {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(dataDir), &disk); err != nil {
@@ -153,13 +154,13 @@ func lackOfSpace(dataDir string, wanted uint64) string {
 		dataDir, free>>20, wanted>>20)
 }
 
-// ErrWaiting means that another member has to do something first. It is looked at again soon.
+// ErrWaiting means that another member has to act first. The next attempt follows after waitingPause.
 var ErrWaiting = errors.New("waiting for other members of etcd")
 
-// waitingPause is how soon.
+// waitingPause is the pause after ErrWaiting.
 const waitingPause = time.Second
 
-// errNotPermitted means that etcd may not run now.
+// errNotPermitted means that etcd must not run now.
 var errNotPermitted = errors.New("etcd is not permitted to run")
 
 func (m *Member) decision() fence.Decision {
@@ -209,7 +210,8 @@ func (m *Member) awaitPermission(ctx context.Context) {
 	}
 }
 
-// once makes the data directory ready and runs etcd, with restarts that are wanted, until it fails or ctx ends.
+// once makes the data directory ready and runs etcd, with restarts for changed configurations, until it fails or ctx
+// ends.
 func (m *Member) once(ctx context.Context) error {
 	if err := m.holder.open(); err != nil {
 		return err
@@ -244,8 +246,8 @@ func (m *Member) once(ctx context.Context) error {
 
 func noTurn() {}
 
-// serve runs etcd with a configuration, and calls ready. When another one is wanted it returns the end of its turn to
-// be restarted; no error means that, or that ctx has ended.
+// serve runs etcd with a configuration, and calls ready. For a restart with another configuration it returns the
+// function that ends its turn. No error means such a restart, or that ctx has ended.
 func (m *Member) serve(
 	ctx context.Context, running configuration.Configuration, args []string, ready func(),
 ) (end func(), err error) {
@@ -365,7 +367,7 @@ func (m *Member) now() time.Duration {
 	return m.Guard.Now()
 }
 
-// ready reports what etcd runs with.
+// ready records the configuration that etcd runs with.
 func (m *Member) ready(running configuration.Configuration) {
 	if m.Reloaded != nil {
 		m.Reloaded()
@@ -432,7 +434,7 @@ func (m *Member) ask(ctx context.Context, path string, timeout time.Duration) er
 	return nil
 }
 
-// Live reports an etcd that should answer and does not.
+// Live returns an error if etcd should answer and does not.
 func (m *Member) Live(ctx context.Context) error {
 	m.mu.Lock()
 	running := m.status.State == etcdbackup.EtcdRunning
@@ -443,7 +445,7 @@ func (m *Member) Live(ctx context.Context) error {
 	return m.probe(ctx, "/livez")
 }
 
-// Ready reports an etcd that does not serve requests, for whatever reason.
+// Ready returns an error if etcd does not serve requests, for whatever reason.
 func (m *Member) Ready(ctx context.Context) error {
 	m.init()
 	return m.ask(ctx, "/readyz", readinessTimeout)
@@ -461,21 +463,21 @@ func (m *Member) Status() etcdbackup.Etcd {
 	return s
 }
 
-// Found reports what the data directory looks like before etcd is started.
+// Found records the state of the data directory before etcd is started.
 func (m *Member) Found(data string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status.Data = data
 }
 
-// Restored reports what the data directory was restored to.
+// Restored records the point that the data directory was restored to.
 func (m *Member) Restored(r etcdbackup.Restored) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status.Restored = &r
 }
 
-// StandBy reports that Run was not called yet, and what is missing for it. Clients wait from now on.
+// StandBy records that Run was not called yet, and the problem that prevents it, if any. Clients wait from now on.
 func (m *Member) StandBy(problem string) error {
 	m.init()
 	m.set(etcdbackup.EtcdStandby, problem)

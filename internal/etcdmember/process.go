@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// lockPeriod is how often a lock is tried that another process holds.
+// lockPeriod is the interval of attempts to take a lock that another process holds.
 const lockPeriod = 100 * time.Millisecond
 
-// lockDataDir makes sure that there is one etcd on a data directory: the lock is held by this process and by every etcd
-// that it has started, until the last of them has ended.
+// lockDataDir makes sure that at most one etcd uses a data directory: the lock is held by this process and by every
+// etcd that it has started, until the last of them has ended.
 func lockDataDir(ctx context.Context, dataDir string, waiting func()) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(dataDir), 0o700); err != nil {
 		return nil, fmt.Errorf("lock data directory: %w", err)
@@ -47,12 +47,12 @@ func lockDataDir(ctx context.Context, dataDir string, waiting func()) (*os.File,
 // process is a running etcd.
 type process struct {
 	command *exec.Cmd
-	// ended is closed when the process has ended; err says how.
+	// ended is closed when the process has ended; err is its result.
 	ended chan struct{}
 	err   error
 }
 
-// startProcess starts etcd. It ends with this process, whatever happens to it.
+// startProcess starts etcd. Etcd ends with this process, even if this process is killed.
 func startProcess(program string, args []string, lock *os.File) (*process, error) {
 	p := &process{command: exec.Command(program, args...), ended: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr = os.Stdout, os.Stderr
@@ -75,8 +75,7 @@ func startProcess(program string, args []string, lock *os.File) (*process, error
 	return p, nil
 }
 
-// kill ends etcd at once. What it has acknowledged is in its log; on an orderly end it would wait for watches that
-// never end.
+// kill ends etcd at once. Acknowledged writes are in its log; an orderly end would wait for watches that never end.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.ended

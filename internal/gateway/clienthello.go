@@ -14,7 +14,7 @@ const (
 	nameTypeHost     = 0
 	recordHeaderSize = 5
 	maxRecordSize    = 16 << 10
-	// maxHelloSize bounds what is read before the server name is known. Hellos with post-quantum key shares and
+	// maxHelloSize bounds the bytes read before the server name is known. Hellos with post-quantum key shares and
 	// session tickets stay below 4 KiB; the limit of the protocol would be 16 MiB.
 	maxHelloSize = 16 << 10
 )

@@ -17,11 +17,11 @@ var destinationHeaders = []string{
 	http.CanonicalHeaderKey("Reversed-VPN"), http.CanonicalHeaderKey("X-Gardener-Destination"),
 }
 
-// connectRequest is what the CONNECT port found in a request.
+// connectRequest is the result of parsing a request at the CONNECT port.
 type connectRequest struct {
 	destination Destination
 	ok          bool   // Whether it is a CONNECT with exactly one valid destination.
-	location    string // Where everything else is sent: the same host and path, port 443. Empty if no host is known.
+	location    string // Redirect for all other requests: the same host and path, port 443. Empty if no host is known.
 	early       []byte // Bytes that came with the request already.
 }
 

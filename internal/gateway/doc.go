@@ -1,6 +1,6 @@
-// Package gateway leads connections from outside a seed to the control planes in it, without looking into them.
+// Package gateway forwards connections from outside a seed to the control planes in it, without decrypting them.
 //
-//	443   TLS, by the server name in the ClientHello, as TLSRoutes (Gateway API, passthrough) say
+//	443   TLS, by the server name in the ClientHello, as routed by TLSRoutes (Gateway API, passthrough)
 //	8132  HTTP CONNECT, by the destination header: tunnel servers and API servers of control planes
 //	8443  PROXY protocol v2, by the destination address: the API server whose Service has that cluster IP
 //

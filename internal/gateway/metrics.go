@@ -19,7 +19,7 @@ const (
 
 // Limits, as the metric names them.
 const (
-	limitUndecided   = "undecided"   // A connection that had not said where it wants to go gave way to a newer one.
+	limitUndecided   = "undecided"   // A connection that had not sent its destination was closed for a newer one.
 	limitDestination = "destination" // A connection to a control plane that has too many was refused.
 )
 

@@ -19,12 +19,12 @@ import (
 
 // Server forwards connections. Create it with NewServer.
 type Server struct {
-	// Delay is how long new connections are still accepted on shutdown: until everybody knows that the pod is ending.
+	// Delay is how long new connections are still accepted on shutdown: until all load balancers have noticed that the
+	// pod is terminating.
 	Delay time.Duration
 	// Drain is how long open connections may continue after that. Zero cuts them at once.
 	Drain time.Duration
-	// Clock says when these times are over, and how long ago refusals were reported. Deadlines of connections are real
-	// time.
+	// Clock measures these times, and the time since refusals were reported. Deadlines of connections use real time.
 	Clock clock.Clock
 
 	log       logr.Logger
@@ -124,19 +124,19 @@ func (s *Server) drain(wg *sync.WaitGroup) {
 	<-done
 }
 
-// request is what a client wants.
+// request is the request of a client.
 type request struct {
 	backends []Backend // In the order in which to try them, all in one namespace.
 	early    []byte    // Bytes that were read already, to be sent on.
 	refused  string    // The result if there are no backends.
-	// answer is what the client is sent, by result; nil sends nothing.
+	// answer returns the response to the client, by result; nil means that none is sent.
 	answer func(result string) string
 }
 
 // Results of a connection, as the metric shows them.
 const (
 	resultRouted      = "routed"
-	resultRefused     = "refused"     // Asked for something that is not in the table.
+	resultRefused     = "refused"     // Requested a destination that is not in the table.
 	resultMalformed   = "malformed"   // Did not speak the protocol of the port, or not in time.
 	resultLimited     = "limited"     // The control plane has too many connections of the port.
 	resultUnreachable = "unreachable" // No backend accepted the connection.
@@ -187,7 +187,7 @@ func (s *Server) serve(name string, conn net.Conn, read func() request) {
 	s.metrics.bytes.WithLabelValues(name, "out").Add(float64(out))
 }
 
-// answer counts a connection and sends the client what it is to know.
+// answer counts a connection and sends the response to the client.
 func (s *Server) answer(name string, conn net.Conn, r request, result string) error {
 	s.metrics.connections.WithLabelValues(name, result).Inc()
 	if r.answer == nil {
@@ -254,8 +254,8 @@ func (s *Server) readProxy(conn net.Conn) request {
 	return request{backends: []Backend{backend}, early: early}
 }
 
-// dial connects to the first backend that accepts and sends it what was read already; nil if none does. It does so also
-// during shutdown: the client was accepted before.
+// dial connects to the first backend that accepts, and sends it the bytes that were already read; nil if none accepts.
+// It also does so during shutdown, since the client was accepted before.
 func (s *Server) dial(r request) net.Conn {
 	var errs []error
 	for _, b := range r.backends {

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bound bounds what the kernel holds for a connection. A connection for which it fails is broken, as its user will
-// find.
+// bound bounds the kernel's buffers of a connection. If it fails, the connection is broken, which its user will notice.
 func bound(conn net.Conn, receive int) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {

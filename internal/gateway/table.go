@@ -17,8 +17,8 @@ import (
 // AnnotationExport on a Service, with the value "*", offers it to gateways for CONNECT and PROXY connections.
 const AnnotationExport = "networking.istio.io/exportTo"
 
-// AnnotationProxyAddress on the Service of an API server is the IP that PROXY connections name as their destination if
-// they are for it, besides its cluster IPs.
+// AnnotationProxyAddress on the Service of an API server is the destination IP of PROXY connections to it, besides its
+// cluster IPs.
 const AnnotationProxyAddress = "hortus.dev/proxy-address"
 
 const (
@@ -36,13 +36,13 @@ type Backend struct {
 	Address netip.AddrPort // The cluster IP and port.
 }
 
-// Destination is what a CONNECT request may name.
+// Destination is a destination that a CONNECT request may name.
 type Destination struct {
 	Service types.NamespacedName
 	Port    uint16
 }
 
-// Table says where connections go. It is never changed after it was built.
+// Table maps destinations to backends. It never changes after it was built.
 type Table struct {
 	exact        map[string][]Backend    // By server name.
 	wildcard     map[string][]Backend    // By what follows the asterisk, for example ".example.com".
@@ -50,7 +50,7 @@ type Table struct {
 	apiServers   map[netip.Addr]Backend  // Exported API servers by cluster IP and by proxy address.
 }
 
-// Observed is what a table is built from.
+// Observed are the objects from which a table is built.
 type Observed struct {
 	Routes   []gatewayv1.TLSRoute
 	Services []corev1.Service
@@ -62,8 +62,9 @@ type Problem struct {
 	Reason string
 }
 
-// BuildTable returns the table for what was observed, and what had to be left out. With a non-empty gateway only routes
-// with a parent of that name count. When two routes claim a host name the older one has it, as Gateway API demands.
+// BuildTable returns the table for the observed objects, and the problems of objects that were left out. With a
+// non-empty gateway only routes with a parent of that name count. If two routes claim a host name, the older one gets
+// it, as Gateway API requires.
 func BuildTable(o Observed, gateway types.NamespacedName) (*Table, []Problem) {
 	t := &Table{exact: map[string][]Backend{}, wildcard: map[string][]Backend{},
 		destinations: map[Destination]Backend{}, apiServers: map[netip.Addr]Backend{}}
@@ -125,7 +126,7 @@ func (t *Table) export(s *corev1.Service) {
 	}
 }
 
-// route enters a TLSRoute and returns what is wrong with it.
+// route enters a TLSRoute and returns its problems.
 func (t *Table) route(r *gatewayv1.TLSRoute, services map[types.NamespacedName]*corev1.Service) []string {
 	var problems []string
 	var backends []Backend

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Desired returns all policies that a namespace has, ordered by name: none if it is not managed. Services and
-// namespaces are those of the whole cluster. What can't be read of a Service is left out and reported.
+// Desired returns all policies that a namespace has, ordered by name: none if it is not managed. services and
+// namespaces are those of the whole cluster. Invalid annotations of a Service are left out and reported.
 func Desired(
 	namespace string, namespaces []*corev1.Namespace, services []*corev1.Service, n Networks,
 ) ([]*networkingv1.NetworkPolicy, error) {
@@ -43,5 +43,5 @@ func Desired(
 	return out, errors.Join(errs...)
 }
 
-// OwnSelector selects the policies of this package. Those of others are left alone.
+// OwnSelector selects the policies of this package. Policies of others are not touched.
 func OwnSelector() labels.Selector { return labels.SelectorFromSet(labels.Set{labelOwn: ownedBy}) }

@@ -1,9 +1,9 @@
-// Package networkpolicy decides which NetworkPolicies there are in a seed. Nothing may be reached by default; what a
-// pod may reach is in its labels, so that components and extensions of others get through by labels alone:
+// Package networkpolicy computes the NetworkPolicies of a seed. Nothing may be reached by default; the labels of a pod
+// allow destinations, so that components and extensions of others need only labels:
 //
-//   - networking.gardener.cloud/to-dns and the like open ways out of the namespace, see [General];
-//   - networking.resources.gardener.cloud/to-<service>-<protocol>-<port> opens the way to a Service, see [OfService].
+//   - networking.gardener.cloud/to-dns and the like allow egress from the namespace, see [General];
+//   - networking.resources.gardener.cloud/to-<service>-<protocol>-<port> allows egress to a Service, see [OfService].
 //
-// Pods are let in by the Service in front of them: its ports are open to pods with the label, in its own namespace and
-// in those that its annotations name.
+// Ingress to pods is allowed by the Service in front of them: its ports are open to pods with the label, in its own
+// namespace and in the namespaces that its annotations select.
 package networkpolicy

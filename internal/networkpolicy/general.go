@@ -24,8 +24,8 @@ const (
 	AllowBlockedCIDRs    = "allow-to-blocked-cidrs"
 )
 
-// LabelIsolated, "true" on the namespace of a control plane, says that all of its pods have the labels they need: from
-// then on nothing else may be reached there.
+// LabelIsolated, "true" on the namespace of a control plane, says that all of its pods have the labels that they need:
+// from then on all other connections are denied there.
 const LabelIsolated = "networking.hortus.dev/isolated"
 
 // labelOwn marks the policies of this package.
@@ -39,9 +39,9 @@ const annotationDescription = resourcesv1alpha1.AnnotationDescription
 
 var (
 	everything = prefixes("0.0.0.0/0")
-	// private are ranges that operators use inside (RFC 1918, RFC 6598).
+	// private are the ranges of private networks (RFC 1918, RFC 6598).
 	private = prefixes("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
-	// linkLocal has the metadata services of clouds (RFC 3927). It is nobody's to reach.
+	// linkLocal has the metadata services of clouds (RFC 3927). No pod may reach it.
 	linkLocal = prefixes("169.254.0.0/16")
 )
 
@@ -53,7 +53,7 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// dns leads to the cluster's name servers, at the ports that they have behind their Services.
+// dns allows the cluster's name servers, at their ports behind their Services.
 var dns = networkingv1.NetworkPolicyEgressRule{
 	To: []networkingv1.NetworkPolicyPeer{{
 		NamespaceSelector: named(metav1.NamespaceSystem),
@@ -64,24 +64,24 @@ var dns = networkingv1.NetworkPolicyEgressRule{
 	Ports: slices.Concat(ports(corev1.ProtocolUDP, 53, 8053), ports(corev1.ProtocolTCP, 53, 8053)),
 }
 
-// Networks are what the policies of a cluster depend on besides its Services.
+// Networks are the networks that the policies of a cluster depend on, besides its Services.
 type Networks struct {
 	// Cluster has the ranges of the cluster's own pods, services and nodes.
 	Cluster []netip.Prefix
 	// Blocked has the ranges that the operator keeps control planes from.
 	Blocked []netip.Prefix
-	// API has the addresses at which the cluster's API server answers: those of its Service and its endpoints.
+	// API has the addresses of the cluster's API server: those of its Service and its endpoints.
 	API []netip.AddrPort
 }
 
-// Managed tells whether a namespace gets policies.
+// Managed reports whether a namespace gets policies.
 func Managed(ns *corev1.Namespace) bool {
 	roles := []string{corev1beta1.RoleGarden, corev1beta1.RoleIngress, corev1beta1.RoleShoot, corev1beta1.RoleExtension}
 	return ns.DeletionTimestamp == nil && slices.Contains(roles, ns.Labels[corev1beta1.LabelRole])
 }
 
-// isolated tells whether all pods of a managed namespace have the labels they need. Control planes that an older
-// version has made may not have them yet.
+// isolated reports whether all pods of a managed namespace have the labels they need. Control planes of an older
+// version may not have them yet.
 func isolated(ns *corev1.Namespace) bool {
 	return ns.Labels[corev1beta1.LabelRole] != corev1beta1.RoleShoot || ns.Labels[LabelIsolated] == "true"
 }
@@ -108,7 +108,8 @@ func General(ns *corev1.Namespace, n Networks) []*networkingv1.NetworkPolicy {
 	return out
 }
 
-// Deny returns the policy that denies what no other one allows. Whoever makes a namespace adds it before any pod.
+// Deny returns the policy that denies all connections that no other policy allows. The creator of a namespace adds it
+// before any pod.
 func Deny(namespace string) *networkingv1.NetworkPolicy {
 	return policy(namespace, DenyAll, "What no other policy allows is denied.", networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
@@ -126,7 +127,7 @@ func policy(namespace, name, description string, spec networkingv1.NetworkPolicy
 	}
 }
 
-// egress returns a policy by which labelled pods get out. Without rules it lets nothing out.
+// egress returns a policy for the egress of labelled pods. Without rules it allows none.
 func egress(
 	namespace, name, label, description string, rules ...networkingv1.NetworkPolicyEgressRule,
 ) *networkingv1.NetworkPolicy {
@@ -151,8 +152,8 @@ func ports(protocol corev1.Protocol, numbers ...int32) []networkingv1.NetworkPol
 	return out
 }
 
-// apiServer has a rule for each address: policies see the addresses of a Service before or after translation, as the
-// network of the cluster has it.
+// apiServer has a rule for each address: policies see the addresses of a Service before or after translation, depending
+// on the network of the cluster.
 func apiServer(addresses []netip.AddrPort) []networkingv1.NetworkPolicyEgressRule {
 	var out []networkingv1.NetworkPolicyEgressRule
 	for _, a := range sorted(addresses, netip.AddrPort.Compare) {
@@ -165,7 +166,7 @@ func apiServer(addresses []netip.AddrPort) []networkingv1.NetworkPolicyEgressRul
 	return out
 }
 
-// to allows peers. A rule without any would allow everything, so there is none then.
+// to allows peers. A rule without peers would allow everything, so without peers it returns no rule.
 func to(peers []networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
 	if len(peers) == 0 {
 		return nil
@@ -173,8 +174,8 @@ func to(peers []networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgre
 	return []networkingv1.NetworkPolicyEgressRule{{To: peers}}
 }
 
-// without returns ranges without parts of them. What is left out must lie inside its range, as Kubernetes validates; a
-// part that covers the range leaves nothing of it.
+// without returns ranges without parts of them. An exception must lie inside its range, as Kubernetes validates; a part
+// that covers the range removes the range.
 func without(ranges, parts []netip.Prefix) []networkingv1.NetworkPolicyPeer {
 	var out []networkingv1.NetworkPolicyPeer
 	for _, whole := range sorted(ranges, netip.Prefix.Compare) {

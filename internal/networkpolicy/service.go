@@ -20,12 +20,12 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
-// fromEverywhere is how the policy's name calls clients that need no label.
+// fromEverywhere stands for clients that need no label in the name of the policy.
 const fromEverywhere = "world"
 
-// OfService returns the policies by which a Service of a managed namespace is reached, in its own namespace and in
-// those of its clients, ordered by namespace and name. Namespaces are all managed ones. Annotations that can't be read
-// are left out and reported; the rest holds.
+// OfService returns the policies that allow connections to a Service of a managed namespace, in its own namespace and
+// in those of its clients, ordered by namespace and name. namespaces are all managed ones. Invalid annotations are left
+// out and reported; the others still apply.
 func OfService(s *corev1.Service, namespaces []*corev1.Namespace) ([]*networkingv1.NetworkPolicy, error) {
 	if len(s.Spec.Selector) == 0 || s.DeletionTimestamp != nil {
 		return nil, nil
@@ -121,7 +121,7 @@ func (b *builder) group(group string, open []networkingv1.NetworkPolicyPort, cli
 	}
 }
 
-// open adds both ends of a way: in to the Service's pods, and out of the clients' namespace.
+// open adds the policies for both ends: ingress to the Service's pods, and egress from the clients' namespace.
 func (b *builder) open(
 	label, ingressName, egressName string, open []networkingv1.NetworkPolicyPort, clientNamespace string,
 ) {
@@ -140,7 +140,7 @@ func (b *builder) open(
 		networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{server}, Ports: open}))
 }
 
-// ingress lets peers, or everybody, reach ports of the Service's pods.
+// ingress allows peers, or all clients, to reach ports of the Service's pods.
 func (b *builder) ingress(
 	name, description string, open []networkingv1.NetworkPolicyPort, from []networkingv1.NetworkPolicyPeer,
 ) *networkingv1.NetworkPolicy {
@@ -158,7 +158,7 @@ type podPort struct {
 
 func (p podPort) lower() string { return strings.ToLower(string(p.protocol)) }
 
-// suffix is how names of policies call the port.
+// suffix returns the name of the port in names of policies.
 func (p podPort) suffix() string { return p.lower() + "-" + p.port.String() }
 
 // servicePorts returns the distinct ports of the pods, in order.
@@ -193,7 +193,7 @@ func annotatedPorts(s *corev1.Service, key string) ([]networkingv1.NetworkPolicy
 	return out, nil
 }
 
-// groupOf returns the group of targets that an annotation is about.
+// groupOf returns the group of targets that an annotation names.
 func groupOf(key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, resourcesv1alpha1.AnnotationNetworkPolicyFromPrefix)
 	if !ok {

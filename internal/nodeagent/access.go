@@ -29,7 +29,7 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// Access gets the node agent into its cluster: first with a bootstrap token, then with a certificate of its own.
+// Access gives the node agent access to its cluster: first with a bootstrap token, then with a certificate of its own.
 type Access struct {
 	Root     string // In front of every path; empty outside tests.
 	Config   *config.Configuration
@@ -37,12 +37,12 @@ type Access struct {
 	Clock    clock.Clock
 }
 
-// certificateWait bounds one wait for a signature; then a new request is made, in case somebody has removed the first.
+// certificateWait bounds one wait for a signature; then a new request is made, in case the first was deleted.
 const certificateWait = 15 * time.Minute
 
 func (a *Access) path(path string) string { return filepath.Join(a.Root, path) }
 
-// Ensure returns the configuration to reach the API server with, after it has made sure that there is one.
+// Ensure returns the configuration for access to the API server, and creates it if needed.
 func (a *Access) Ensure(ctx context.Context) (*rest.Config, error) {
 	path := a.path(config.KubeconfigFile)
 	if own, err := clientcmd.BuildConfigFromFlags("", path); err == nil {
@@ -70,7 +70,7 @@ func (a *Access) refresh(own *rest.Config) error {
 	return a.save(pki.KeyPair{CertPEM: own.CertData, KeyPEM: own.KeyData})
 }
 
-// Renew asks for a certificate by way of what access there is, and stores it.
+// Renew requests a certificate with the given access, and stores it.
 func (a *Access) Renew(ctx context.Context, with *rest.Config) (*rest.Config, error) {
 	machine, err := a.machineName()
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *Access) save(pair pki.KeyPair) error {
 	return err
 }
 
-// machineName is the name of the Machine object; nodes that no machine controller has made go by their host name.
+// machineName is the name of the Machine object; nodes without a machine controller use their host name.
 func (a *Access) machineName() (string, error) {
 	content, err := os.ReadFile(a.path(config.MachineNameFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +142,7 @@ func (a *Access) machineName() (string, error) {
 	return name, nil
 }
 
-// PrepareKubelet gives the kubelet what it needs to join, unless it has joined.
+// PrepareKubelet gives the kubelet the credentials to join, unless it has joined.
 func (a *Access) PrepareKubelet(context.Context) error {
 	if fileExists(a.path(config.KubeletKubeconfig)) {
 		return nil
@@ -162,7 +162,8 @@ func (a *Access) PrepareKubelet(context.Context) error {
 	return err
 }
 
-// AsKubelet gives access with what the kubelet has: it may list and delete the pods of this node, and no others.
+// AsKubelet returns a client with the kubelet's credentials, which may list and delete the pods of this node, and no
+// others.
 func (a *Access) AsKubelet() (kubernetes.Interface, error) {
 	kubelet, err := clientcmd.BuildConfigFromFlags("", a.path(config.KubeletKubeconfig))
 	if err != nil {
@@ -184,7 +185,7 @@ func (a *Access) RemoveBootstrap() error {
 		removeFile(a.path(config.BootstrapTokenFile)))
 }
 
-// renewAt is when a certificate is replaced: after 80 % of its life, as kubelets do on average.
+// renewAt returns the time at which a certificate is replaced: after 80 % of its life, as kubelets do on average.
 func renewAt(cert *x509.Certificate) time.Time {
 	return cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore) * 8 / 10)
 }

@@ -17,10 +17,10 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/units"
 )
 
-// unitDir is where unit files are written.
+// unitDir is the directory of unit files.
 const unitDir = "/etc/systemd/system"
 
-// Applier makes a node look like a configuration says.
+// Applier applies a configuration to a node.
 type Applier struct {
 	// Root is put in front of every path; empty outside tests.
 	Root     string
@@ -29,11 +29,11 @@ type Applier struct {
 	Images   ImageExtractor
 	// BeforeUnits runs when all files are written and before units are started.
 	BeforeUnits func(context.Context) error
-	// ProbeRegistry returns once a registry that asks for it answers.
+	// ProbeRegistry returns once a registry with readinessProbe answers.
 	ProbeRegistry func(context.Context, extensionsv1alpha1.RegistryConfig) error
 }
 
-// ErrRestarting is returned when the node agent has asked for its own restart; the rest is done after it.
+// ErrRestarting is returned when the node agent has requested its own restart; the remaining changes are made after it.
 var ErrRestarting = errors.New("the node agent is restarting itself")
 
 // round is the work on one configuration.
@@ -46,7 +46,7 @@ type round struct {
 	first    bool // Nothing was applied to this node before.
 }
 
-// begin reads a configuration and finds out what there is to do.
+// begin reads a configuration and computes the changes.
 func (a *Applier) begin(raw []byte) (*round, error) {
 	next, err := change.Parse(raw, a.HostName)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *Applier) begin(raw []byte) (*round, error) {
 
 func (r *round) save() error { return r.store.saveChanges(r.changes) }
 
-// start notes that the changes are being made, on a drained node or under running pods.
+// start records that the changes are being made, on a drained node or under running pods.
 func (r *round) start(drained bool) error {
 	if r.changes.Begun && (r.changes.Drained || !drained) {
 		return nil
@@ -91,7 +91,8 @@ func (r *round) start(drained bool) error {
 	return r.save()
 }
 
-// missing finds what was applied but is not there, for example since the machine has got a new root disk.
+// missing returns the files, units and registries that were applied but do not exist, for example because the machine
+// has got a new root disk.
 func (a *Applier) missing(old *change.Config) change.Touched {
 	var missing change.Touched
 	if old == nil {
@@ -125,7 +126,7 @@ func (a *Applier) path(parts ...string) string {
 	return filepath.Join(append([]string{a.Root}, parts...)...)
 }
 
-// run works off everything that may be done while pods run. It can be stopped and repeated at any point.
+// run makes all changes that are allowed while pods run. It can be stopped and repeated at any point.
 func (r *round) run(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	if err := r.configureContainerd(ctx); err != nil {
@@ -169,7 +170,7 @@ func (r *round) run(ctx context.Context) error {
 	return r.restartSelf(ctx)
 }
 
-// writeFiles writes files in their order, and notes which units have to be restarted because of them.
+// writeFiles writes files in their order, and records which units have to be restarted because of them.
 func (r *round) writeFiles(ctx context.Context) error {
 	for _, path := range slices.Clone(r.changes.WriteFiles) {
 		undo, err := r.expectRestart(func(u *extensionsv1alpha1.Unit,
@@ -194,8 +195,8 @@ func (r *round) writeFiles(ctx context.Context) error {
 	return nil
 }
 
-// expectRestart notes that the wanted units for which affected says so have to be restarted, before anything is written
-// that is the reason. Undo takes the note back for one unit, or for all with "", where there was none before.
+// expectRestart records that the wanted units for which affected returns true have to be restarted, before anything is
+// written that requires it. undo removes the record for one unit, or for all with "", unless it existed before.
 func (r *round) expectRestart(
 	affected func(*extensionsv1alpha1.Unit, change.Unit) bool,
 ) (undo func(unit string), err error) {
@@ -240,7 +241,7 @@ func (r *round) writeFile(ctx context.Context, file *extensionsv1alpha1.File) (b
 		errors.New("the content is neither inline nor in an image; references to Secrets are resolved by the gardenlet")
 }
 
-// writeUnits writes unit files and drop-ins, removes obsolete ones, and makes all known.
+// writeUnits writes unit files and drop-ins, removes obsolete ones, and reloads the unit manager.
 func (r *round) writeUnits(ctx context.Context) error {
 	if len(r.changes.Units) == 0 {
 		return nil
@@ -272,15 +273,15 @@ func (r *round) writeUnits(ctx context.Context) error {
 	return nil
 }
 
-// filesOfUnitsChanged reports whether unit files or drop-ins are others than those that are known. A stop after they
-// were written leaves the note that the units have to be restarted.
+// filesOfUnitsChanged reports whether unit files or drop-ins differ from those that the unit manager has loaded. If the
+// node agent stops after they were written, the record remains that the units have to be restarted.
 func (r *round) filesOfUnitsChanged() bool {
 	return slices.ContainsFunc(r.changes.Units, func(work change.Unit) bool {
 		return work.Restart && (work.Write || len(work.DeleteDropIns) > 0) || work.Delete && len(work.DeleteDropIns) > 0
 	})
 }
 
-// writeUnit reports whether any file of the unit was another before.
+// writeUnit reports whether it has changed any file of the unit.
 func (r *round) writeUnit(work change.Unit) (changed bool, err error) {
 	for _, name := range work.DeleteDropIns {
 		path := r.path(unitDir, work.Name+".d", filepath.Base(name))
@@ -311,7 +312,7 @@ func (r *round) writeUnit(work change.Unit) (changed bool, err error) {
 	return changed, nil
 }
 
-// act brings one unit into its wanted state.
+// act brings one unit into its desired state.
 func (r *round) act(ctx context.Context, work change.Unit) error {
 	if work.Delete {
 		if err := r.deleteUnit(ctx, work); err != nil {
@@ -349,7 +350,7 @@ func (r *round) command(ctx context.Context, u *extensionsv1alpha1.Unit, restart
 }
 
 func (r *round) deleteUnit(ctx context.Context, work change.Unit) error {
-	// Without its file the unit was never the configuration's: it goes on with fewer drop-ins.
+	// Without its file the unit never belonged to the configuration: it continues with fewer drop-ins.
 	if !work.DeleteFile {
 		if len(work.DeleteDropIns) == 0 {
 			return nil

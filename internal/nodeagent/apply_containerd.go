@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// probeTimeout and probePeriod are how registries are asked whether they are ready (contract of the field).
+	// probeTimeout and probePeriod are the timing of readiness probes of registries (contract of the field).
 	probeTimeout = time.Second
 	probePeriod  = 2 * time.Second
-	// probeLimit bounds the wait of one try of the whole configuration; the next one starts soon after.
+	// probeLimit bounds the wait in one attempt to apply the configuration; the next one starts soon after.
 	probeLimit = time.Minute
 )
 
@@ -52,7 +52,7 @@ func (r *round) configureContainerd(ctx context.Context) error {
 		return fmt.Errorf("make directory for configuration of containerd: %w", err)
 	}
 	if changed {
-		r.changes.RestartContainerd = true // Recorded before anything is written that is the reason.
+		r.changes.RestartContainerd = true // Recorded before anything is written that requires it.
 		if err := r.save(); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (r *round) writeRegistries(ctx context.Context, probed bool) error {
 	return nil
 }
 
-// ProbeRegistry waits until all hosts of a registry answer, whatever they say.
+// ProbeRegistry waits until all hosts of a registry answer, with any status.
 func ProbeRegistry(ctx context.Context, registry extensionsv1alpha1.RegistryConfig) error {
 	client := &http.Client{Timeout: probeTimeout}
 	for _, host := range registry.Hosts {

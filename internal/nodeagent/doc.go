@@ -2,10 +2,10 @@
 // the node's pool applied, without a new machine as long as that is possible.
 //
 // The pieces, in the order a configuration passes them: [Reconciler] reads it from its Secret and decides when to act;
-// package change computes what differs from the last one; [Applier] works that off and remembers how far it got;
-// package units starts and stops services; [ImageExtractor] takes programs out of images. What must not happen under
-// running pods waits until the machine controller has drained the node ([InPlaceUpdater]).
+// package change computes the differences from the last one; [Applier] applies them and records its progress; package
+// units starts and stops services; [ImageExtractor] takes programs out of images. Changes that must not be made under
+// running pods wait until the machine controller has drained the node ([InPlaceUpdater]).
 //
-// Beside that the node agent gets and renews its own access ([Access]), shows by a Lease that it lives, restarts
+// In addition, the node agent obtains and renews its own access ([Access]), renews a Lease as its heartbeat, restarts
 // units on request, and restarts kubelet and containerd when they no longer answer ([HealthChecker]).
 package nodeagent

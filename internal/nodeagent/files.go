@@ -44,7 +44,7 @@ func chmod(path string, mode fs.FileMode) (changed bool, err error) {
 	return true, nil
 }
 
-// removeFile removes a file; one that is gone is fine.
+// removeFile removes a file; a missing one is no error.
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path, err)

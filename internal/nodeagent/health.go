@@ -34,10 +34,10 @@ type HealthChecker struct {
 	Clock    clock.Clock
 }
 
-// failing is since when a unit has been unhealthy without interruption; the zero value is healthy.
+// failing holds the time since which a unit has been unhealthy without interruption; the zero value is healthy.
 type failing struct{ since time.Time }
 
-// next decides what follows from a check: the new state, and whether to restart.
+// next returns the new state after a check, and whether to restart the unit.
 func (f failing) next(now time.Time, healthy bool) (failing, bool) {
 	switch {
 	case healthy:

@@ -29,7 +29,7 @@ type ImageExtractor interface {
 }
 
 const (
-	// containerdNamespace is that of the kubelet, so that an image pulled here need not be pulled again for pods.
+	// containerdNamespace is the kubelet's namespace, so that an image pulled here need not be pulled again for pods.
 	containerdNamespace = "k8s.io"
 	snapshotter         = "overlayfs"
 )

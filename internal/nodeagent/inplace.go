@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// conditionInPlaceUpdate on a Node is how the machine controller tells how far an update in place is.
+	// conditionInPlaceUpdate on a Node is the condition by which the machine controller reports the progress of an
+	// update in place.
 	conditionInPlaceUpdate = "InPlaceUpdate"
 	reasonReadyForUpdate   = "ReadyForUpdate"
 
@@ -43,11 +44,11 @@ type InPlaceUpdater struct {
 	KubeletHealthy func(context.Context) error
 	// RestartSelf ends this process, which is then started again.
 	RestartSelf func(context.Context) error
-	// Pods gives access to what runs on the node.
+	// Pods returns a client for the pods of the node.
 	Pods func() (kubernetes.Interface, error)
 }
 
-// failure is an update that has failed in a way that somebody has to look at.
+// failure is a failed update that requires an operator to act.
 type failure struct{ reason string }
 
 func (f *failure) Error() string { return f.reason }
@@ -85,7 +86,7 @@ func readyForUpdate(node *corev1.Node) bool {
 }
 
 // isBack reports whether the kubelet, in its new version, has reported the node as ready since the machine booted.
-// Before that the machine controller must not count on the node, since it takes others away for it.
+// Before that the machine controller must not count the node as available, since it then drains others.
 func isBack(node *corev1.Node, bootID string, updated *extensionsv1alpha1.InPlaceUpdates) bool {
 	info := node.Status.NodeInfo
 	if info.BootID != bootID || updated != nil && !strings.HasPrefix(info.KubeletVersion, "v"+updated.KubeletVersion) {
@@ -104,7 +105,7 @@ func retryFailed(node *corev1.Node) bool {
 	return node.Labels[corev1beta1.LabelNodeUpdateResult] == corev1beta1.NodeUpdateResultFailed
 }
 
-// updateInPlace makes all changes and tells the machine controller by a label how it went.
+// updateInPlace makes all changes and reports the result to the machine controller by a label.
 func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *corev1.Node) error {
 	err := r.tryInPlace(ctx, round, node)
 	var failed *failure
@@ -122,7 +123,7 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 	}
 	if !isBack(node, bootID, round.next.InPlaceUpdates) {
 		log.FromContext(ctx).Info("Waiting until the kubelet reports the node as ready after the update")
-		return nil // Its next report brings us back. If none comes, the machine controller's time-out ends the update.
+		return nil // Until the kubelet's next report, or the machine controller's timeout.
 	}
 	if err := r.InPlace.deletePods(ctx, node.Name); err != nil {
 		return err
@@ -184,7 +185,7 @@ func (u *InPlaceUpdater) waitKubelet(ctx context.Context) error {
 	return nil
 }
 
-// followCARotation makes kubelet and node agent trust the new CA and have certificates by it.
+// followCARotation makes kubelet and node agent trust the new CA and gives them certificates of it.
 func (r *Reconciler) followCARotation(ctx context.Context, round *round) error {
 	kubelet, err := clientcmd.BuildConfigFromFlags("", round.path(config.KubeletKubeconfig))
 	switch {
@@ -251,7 +252,8 @@ func clientcmdLoad(certFile string, cert *[]byte, keyFile string, key *[]byte) e
 	return nil
 }
 
-// deletePods removes what still runs on the node (pods of DaemonSets), so that it starts anew on what was updated.
+// deletePods deletes the pods that still run on the node (those of DaemonSets), so that they start anew after the
+// update.
 func (u *InPlaceUpdater) deletePods(ctx context.Context, node string) error {
 	access, err := u.Pods()
 	if err != nil {
@@ -270,7 +272,8 @@ func (u *InPlaceUpdater) deletePods(ctx context.Context, node string) error {
 	return nil
 }
 
-// reportFailed leaves the node to whoever repairs it; the update is tried again as long as the label is there.
+// reportFailed reports the failure by a label, so that an operator can repair the node; the update is retried as long
+// as the label exists.
 func (r *Reconciler) reportFailed(ctx context.Context, node *corev1.Node, reason string) error {
 	before := node.DeepCopy()
 	setLabel(node, corev1beta1.LabelNodeUpdateResult, corev1beta1.NodeUpdateResultFailed)

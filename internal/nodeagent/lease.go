@@ -21,14 +21,14 @@ import (
 const (
 	leaseDurationSeconds = 40
 	leasePeriod          = 10 * time.Second
-	// leaseNodePeriod is how often the Node is looked for that the Lease belongs to.
+	// leaseNodePeriod is the interval at which the Node that owns the Lease is looked up.
 	leaseNodePeriod = time.Second
 )
 
-// LeaseKeeper shows by a Lease that the node agent lives; care for the Shoot's health looks at it.
+// LeaseKeeper renews a Lease as the heartbeat of the node agent; the care of the Shoot checks it.
 type LeaseKeeper struct {
 	Reader   client.Reader        // Cached.
-	Leases   kubernetes.Interface // Not cached, since nothing is to be learnt from the Leases of others.
+	Leases   kubernetes.Interface // Not cached, since the Leases of others are not needed.
 	HostName string
 	Clock    clock.Clock
 }
@@ -63,7 +63,7 @@ func (k *LeaseKeeper) renew(ctx context.Context, node *corev1.Node) error {
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, // It goes with the Node.
+				APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, // It is deleted with the Node.
 			}}},
 			Spec: coordinationv1.LeaseSpec{
 				HolderIdentity: ptr.To(name), LeaseDurationSeconds: ptr.To[int32](leaseDurationSeconds), RenewTime: &now,

@@ -28,8 +28,8 @@ type UnitRestarter struct {
 	HostName string
 }
 
-// Reconcile implements reconcile.TypedReconciler. The annotation goes also after a failure: it is a wish, and the event
-// tells what came of it.
+// Reconcile implements reconcile.TypedReconciler. The annotation is removed after a failure, too: it requests one
+// restart, and the event reports the result.
 func (r *UnitRestarter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	node, err := FindNode(ctx, r.Client, r.HostName)
 	if err != nil || node == nil {
@@ -65,7 +65,7 @@ func (r *UnitRestarter) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	return reconcile.Result{}, nil
 }
 
-// unitsToRestart reads the annotation; the node agent's own unit is reported apart.
+// unitsToRestart reads the annotation; the node agent's own unit is reported separately.
 func unitsToRestart(value string) (names []string, self bool) {
 	for name := range strings.SplitSeq(value, ",") {
 		name = strings.TrimSpace(name)

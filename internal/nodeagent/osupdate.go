@@ -49,7 +49,7 @@ func installedOS(root string) (string, error) {
 	return string(match[1]), nil
 }
 
-// readBootID returns what tells one boot of the machine from another. Kubelets report it, too.
+// readBootID returns the ID of the machine's current boot. Kubelets report it, too.
 func readBootID(root string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(root, bootIDFile))
 	if err != nil {
@@ -58,7 +58,7 @@ func readBootID(root string) (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
-// osState is what is known about an update of the operating system.
+// osState is the observed state of an update of the operating system.
 type osState struct {
 	wanted    string           // The version to install.
 	installed string           // The version that runs.
@@ -68,7 +68,7 @@ type osState struct {
 	now       time.Time
 }
 
-// osStep is what to do next about an update of the operating system.
+// osStep is the next step of an update of the operating system.
 type osStep string
 
 const (
@@ -78,8 +78,8 @@ const (
 	osFailed      osStep = "failed"
 )
 
-// next decides, and gives the reason of a failure. An interrupted command is run again for as long as the machine
-// controller's inPlaceUpdateTimeout lets the update take.
+// next returns the next step, and the reason of a failure. An interrupted command is run again for as long as the
+// machine controller's inPlaceUpdateTimeout lets the update take.
 func (s *osState) next() (step osStep, reason string) {
 	switch {
 	case s.installed == s.wanted:
@@ -115,8 +115,8 @@ func (r *Reconciler) readOSState(round *round, node *corev1.Node) (*osState, err
 	}, nil
 }
 
-// updateOperatingSystem runs the extension's command. The command usually takes the machine down; what is installed
-// when it is up again shows how it went.
+// updateOperatingSystem runs the extension's command. The command usually reboots the machine; the version installed
+// after that shows the result.
 func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, node *corev1.Node) error {
 	state, err := r.readOSState(round, node)
 	if err != nil {
@@ -143,7 +143,8 @@ func (r *Reconciler) updateOperatingSystem(ctx context.Context, round *round, no
 	return ErrRestarting
 }
 
-// runOSUpdate notes on disk and on the Node what it begins, and on disk that the command has ended without an error.
+// runOSUpdate records on disk and on the Node that it begins the update, and on disk that the command has ended without
+// an error.
 func (r *Reconciler) runOSUpdate(ctx context.Context, round *round, node *corev1.Node, state *osState) error {
 	if round.next.InPlaceStatus == nil || round.next.InPlaceStatus.OSUpdate == nil {
 		return &failure{reason: "the extension of the operating system offers no update in place"}
@@ -162,7 +163,7 @@ func (r *Reconciler) runOSUpdate(ctx context.Context, round *round, node *corev1
 	}
 	if err := r.InPlace.runUpdate(ctx, round.next.InPlaceStatus.OSUpdate); err != nil {
 		if ctx.Err() != nil {
-			return ErrRestarting // The update takes the machine down; what came of it shows when it is up again.
+			return ErrRestarting // The update reboots the machine; the installed version shows the result after that.
 		}
 		before := node.DeepCopy()
 		delete(node.Annotations, config.AnnotationUpdatingOS) // Nothing was installed, so another try may come.

@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	if node == nil {
-		return again, nil // Its appearance brings us back.
+		return again, nil // Its appearance triggers the next reconcile.
 	}
 	return again, r.reportApplied(ctx, node, checksum, false)
 }
@@ -127,7 +127,8 @@ func (r *Reconciler) delay(node *corev1.Node, checksum string, round *round) tim
 	return wanted - r.Clock.Now().Sub(r.seen.since)
 }
 
-// reportApplied shows on the Node what it runs and how an update in place went, and forgets the bootstrap token.
+// reportApplied reports on the Node the applied configuration and the result of an update in place, and removes the
+// bootstrap token.
 func (r *Reconciler) reportApplied(ctx context.Context, node *corev1.Node, checksum string, inPlace bool) error {
 	before := node.DeepCopy()
 	if inPlace {

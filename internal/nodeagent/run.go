@@ -34,7 +34,7 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/units/systemd"
 )
 
-// Run gets access to the cluster and runs all controllers until ctx is done.
+// Run obtains access to the cluster and runs all controllers until ctx is done.
 func Run(ctx context.Context, configuration *config.Configuration, hostName string, o Options) error {
 	logger := textlogger.NewLogger(textlogger.NewConfig())
 	log.SetLogger(logger)
@@ -103,7 +103,7 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 	return nil
 }
 
-// hostUnits returns the manager of what runs the units of this host.
+// hostUnits returns the manager of this host's units.
 func hostUnits(controlSocket string) units.Manager {
 	if systemd.Booted() {
 		return systemd.Manager{}
@@ -111,7 +111,7 @@ func hostUnits(controlSocket string) units.Manager {
 	return process1.New(controlSocket)
 }
 
-// newManager caches nothing but what is about this node.
+// newManager caches only the objects of this node.
 func newManager(
 	own *rest.Config, configuration *config.Configuration, hostName string, o Options,
 ) (manager.Manager, error) {
@@ -167,8 +167,8 @@ func addControllers(mgr manager.Manager, configuration *Reconciler, restarter *U
 	return nil
 }
 
-// nodeMatters lets through what changes the answer of the Reconciler: a Node that appears, loses its checksum, is ready
-// for an update in place or back from one, or has failed one. Kubelets write their Node's status all the time.
+// nodeMatters admits the events that matter to the Reconciler: a Node that appears, loses its checksum, is ready for an
+// update in place or back from one, or has failed one. Kubelets write their Node's status all the time.
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

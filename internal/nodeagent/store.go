@@ -18,7 +18,7 @@ const (
 	changesFile     = config.Dir + "/last-computed-osc-changes.yaml"
 )
 
-// store keeps on disk what was applied and what is left to do.
+// store keeps the applied configuration and the remaining changes on disk.
 type store struct{ root string }
 
 // lastApplied is the content of lastAppliedFile.

@@ -21,60 +21,62 @@ import (
 const NamePrefix = "control-plane-"
 
 // Annotations of the Lease while a control plane moves: the seed that the source calls to prepare, the seed that has
-// prepared, and what it waits for until then.
+// prepared, and the reason why it still waits until then.
 const (
 	annotationCalled   = "hortus.dev/called"
 	annotationPrepared = "hortus.dev/prepared"
 	annotationProgress = "hortus.dev/preparing"
 )
 
-// Annotations of the Lease for seeds that cannot hand over any more: how long the holder's etcd runs without being
-// confirmed, and what the holder knows of the seed that it has taken the control plane from.
+// Annotations of the Lease for seeds that can no longer hand over: how long the holder's etcd runs without a
+// confirmation, and the state of the seed from which the holder has taken the control plane.
 const (
 	annotationFenceTime = "hortus.dev/fence-time"
 	annotationTakenOver = "hortus.dev/taken-over"
 )
 
-// DefaultFenceTime is how long an etcd runs without being confirmed unless a gardenlet says otherwise.
+// DefaultFenceTime is how long an etcd runs without a confirmation unless a gardenlet sets another time.
 const DefaultFenceTime = 5 * time.Minute
 
 const fieldOwner = "gardenlet"
 
-// Claim is what a Lease says.
+// Claim is the content of a Lease.
 type Claim struct {
-	// Holder is the seed that runs the control plane; "" if nobody has taken it yet.
+	// Holder is the seed that runs the control plane; "" if no seed has taken it yet.
 	Holder string
 	// Epoch grows with every change of the holder, from 1.
 	Epoch int64
-	// Settled: the holder has all it needs, so that others can give up what they have left of the control plane.
+	// Settled means that the holder has all it needs, so that other seeds can delete their remains of the control
+	// plane.
 	Settled bool
 	// Called is the seed that is to prepare, Prepared the one that has done so; "" if there is none.
 	Called, Prepared string
-	// Progress is what the called seed waits for, in words for a user.
+	// Progress is the reason why the called seed waits, for users.
 	Progress string
-	// FenceTime is the longest time that an etcd of the holder runs without being confirmed; 0 if that is not known.
+	// FenceTime is the longest time that an etcd of the holder runs without a confirmation; 0 if that is not known.
 	FenceTime time.Duration
-	// TakenOver is set from when the holder has taken the control plane from a seed that could not hand it over, until
-	// users have been told.
+	// TakenOver is set from the time at which the holder has taken the control plane from a seed that could not hand it
+	// over, until this was reported to users.
 	TakenOver TakenOver
-	// ChangedAt is when the Lease was written last.
+	// ChangedAt is the time of the last write of the Lease.
 	ChangedAt time.Time
 }
 
-// TakenOver is what the holder knows of a seed that it has taken a control plane from. Times are in whole seconds.
+// TakenOver describes a takeover from a seed that could not hand over the control plane. Times are in whole seconds.
 type TakenOver struct {
 	// From is the seed; "" if the control plane was handed over.
 	From string `json:"from,omitempty"`
-	// Wait is how long its etcd may run without being confirmed.
+	// Wait is how long its etcd may run without a confirmation.
 	Wait metav1.Duration `json:"wait,omitzero"`
-	// Unconfirmed is since when neither the garden nor the bucket confirms it; zero until the bucket knows the new owner.
+	// Unconfirmed is the time since which neither the garden nor the bucket confirms it; zero until the bucket knows
+	// the new owner.
 	Unconfirmed time.Time `json:"unconfirmed,omitzero"`
 	// Revision of etcd that was restored, and when that was stored in the backups; zero if that is not known.
 	Revision int64     `json:"revision,omitempty"`
 	Stored   time.Time `json:"stored,omitzero"`
 }
 
-// FencedAt is when the etcd that was left behind has stopped at the latest; zero if that is not known yet.
+// FencedAt returns the latest time at which the etcd of the old seed has stopped; zero if that is not known yet.
 func (t TakenOver) FencedAt() time.Time {
 	if t.Unconfirmed.IsZero() {
 		return time.Time{}
@@ -82,7 +84,7 @@ func (t TakenOver) FencedAt() time.Time {
 	return t.Unconfirmed.Add(t.Wait.Duration)
 }
 
-// Take makes seed the holder, whose etcd runs for at most fence without being confirmed. One that holds the Lease
+// Take makes seed the holder, whose etcd runs for at most fence without a confirmation. One that holds the Lease
 // already keeps its epoch; until its etcd is known to have the new fence time, the longer one counts.
 func (c Claim) Take(seed string, fence time.Duration) Claim {
 	if c.Holder == seed {
@@ -92,8 +94,8 @@ func (c Claim) Take(seed string, fence time.Duration) Claim {
 	return Claim{Holder: seed, Epoch: c.Epoch + 1, FenceTime: fence}
 }
 
-// AtLeast raises the epoch to one that an etcd of the holder runs for already: the garden may have lost the Lease, or
-// have come back from a backup that is older than it.
+// AtLeast raises the epoch to one that an etcd of the holder already runs for: the garden may have lost the Lease, or
+// may have been restored from a backup that is older than it.
 func (c Claim) AtLeast(epoch int64) Claim {
 	c.Epoch = max(c.Epoch, epoch)
 	return c
@@ -113,7 +115,7 @@ func (c Claim) TakeFrom(from, seed string, fence time.Duration) Claim {
 	return taken
 }
 
-// Restored records that the bucket knows the new owner, now, and what was restored from it.
+// Restored records that the bucket knows the new owner since now, and the revision that was restored from it.
 func (c Claim) Restored(seed string, now time.Time, revision int64, stored time.Time) Claim {
 	if c.Holder == seed && c.TakenOver.From != "" && c.TakenOver.Unconfirmed.IsZero() {
 		c.TakenOver.Unconfirmed, c.TakenOver.Revision, c.TakenOver.Stored = wholeSeconds(now), revision, wholeSeconds(stored)
@@ -121,7 +123,7 @@ func (c Claim) Restored(seed string, now time.Time, revision int64, stored time.
 	return c
 }
 
-// wholeSeconds is how times are stored. Unconfirmed is rounded up, so that nobody waits too short.
+// wholeSeconds rounds a time as it is stored. Unconfirmed is rounded up, so that no wait is too short.
 func wholeSeconds(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -129,13 +131,13 @@ func wholeSeconds(t time.Time) time.Time {
 	return t.Add(time.Second - time.Nanosecond).UTC().Truncate(time.Second)
 }
 
-// CalledOff is the claim without a word of the other seed: the control plane stays where it is.
+// CalledOff returns the claim without the call, so that the control plane stays where it is.
 func (c Claim) CalledOff() Claim {
 	c.Called, c.Prepared, c.Progress = "", "", ""
 	return c
 }
 
-// Call asks a seed to prepare, unless it was asked already.
+// Call calls a seed to prepare, unless it was already called.
 func (c Claim) Call(seed string) Claim {
 	if c.Called != seed {
 		c.Called, c.Prepared, c.Progress = seed, "", ""
@@ -143,7 +145,7 @@ func (c Claim) Call(seed string) Claim {
 	return c
 }
 
-// Answer records that seed has prepared. An answer to a call that was taken back changes nothing.
+// Answer records that seed has prepared. An answer to a revoked call changes nothing.
 func (c Claim) Answer(seed string) Claim {
 	if c.Called == seed {
 		c.Prepared, c.Progress = seed, ""
@@ -151,7 +153,7 @@ func (c Claim) Answer(seed string) Claim {
 	return c
 }
 
-// Report records what the called seed waits for.
+// Report records the reason why the called seed waits.
 func (c Claim) Report(seed, progress string) Claim {
 	if c.Called == seed && c.Prepared != seed {
 		c.Progress = progress
@@ -167,7 +169,8 @@ func (c Claim) Settle(seed string, fence time.Duration) Claim {
 	return c
 }
 
-// Forget forgets from whom the control plane was taken, unless that has to be waited for when the Shoot is woken up.
+// Forget removes the record of the takeover, unless the bucket does not know the new owner yet: then the Shoot's next
+// wake-up has to wait.
 func (c Claim) Forget() Claim {
 	if !c.TakenOver.Unconfirmed.IsZero() {
 		c.TakenOver = TakenOver{}
@@ -176,13 +179,13 @@ func (c Claim) Forget() Claim {
 }
 
 // Superseded reports whether another seed runs the control plane, and seed, which may have run it for an epoch (0 if
-// not), is not asked to take it over. An epoch that the claim has not reached is newer than what the garden knows.
+// not), is not called to take it over. An epoch above that of the claim is newer than the garden's record.
 func (c Claim) Superseded(seed string, epoch int64) bool {
 	return c.Epoch > epoch && c.Holder != seed && c.Called != seed
 }
 
 // OlderThan reports whether seed, which no claim says to be the owner, runs the control plane for an epoch that is
-// newer than what the garden knows, as after a restore of the garden.
+// newer than the garden's record, as after a restore of the garden.
 func (c Claim) OlderThan(seed string, epoch int64) bool {
 	return c.Epoch > 0 && c.Epoch <= epoch && c.Holder != seed && c.Called != seed
 }
@@ -192,8 +195,8 @@ func lease(namespace string, shoot types.UID) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: NamePrefix + string(shoot)}}
 }
 
-// Leave tells a seed that was gone when the holder of the claim took a control plane over from it, for when it comes
-// back. The word is in that seed's namespace of the garden, so that it outlives the Shoot and goes with the seed.
+// Leave writes a notice of a takeover for a seed that was unreachable, to be read when it is back. The notice is in
+// that seed's namespace of the garden, so that it outlives the Shoot and is deleted with the seed.
 func Leave(ctx context.Context, garden client.Client, from string, shoot types.UID, c Claim, now time.Time) error {
 	l := lease(corev1beta1.SeedNamespacePrefix+from, shoot)
 	left := Claim{Holder: c.Holder, Epoch: c.Epoch, Settled: c.Settled}
@@ -207,18 +210,18 @@ func Leave(ctx context.Context, garden client.Client, from string, shoot types.U
 	return nil
 }
 
-// Left is what another seed has left for this one with Leave; it has epoch 0 if there is nothing.
+// Left returns the notice that another seed has written for this one with Leave; it has epoch 0 if there is none.
 func Left(ctx context.Context, garden client.Reader, seed string, shoot types.UID) (Claim, error) {
 	return Read(ctx, garden, corev1beta1.SeedNamespacePrefix+seed, shoot)
 }
 
-// ForgetLeft removes it, when this seed has nothing of the control plane any more.
+// ForgetLeft deletes the notice, once this seed has no remains of the control plane.
 func ForgetLeft(ctx context.Context, garden client.Client, seed string, shoot types.UID) error {
 	_, err := kube.Delete(ctx, garden, lease(corev1beta1.SeedNamespacePrefix+seed, shoot))
 	return err
 }
 
-// Read returns the claim; one that nobody has taken has epoch 0.
+// Read returns the claim; it has epoch 0 if no seed has taken the control plane.
 func Read(ctx context.Context, garden client.Reader, namespace string, shoot types.UID) (Claim, error) {
 	l := lease(namespace, shoot)
 	found, err := kube.Exists(ctx, garden, l)
@@ -253,8 +256,8 @@ func claimOf(l *coordinationv1.Lease) (Claim, error) {
 	return c, nil
 }
 
-// Change applies change to the claim of a Shoot and returns the result. It fails with a conflict if somebody else has
-// changed the Lease meanwhile.
+// Change applies change to the claim of a Shoot and returns the result. It fails with a conflict if the Lease was
+// changed in the meantime.
 func Change(
 	ctx context.Context, garden client.Client, shoot *corev1beta1.Shoot, now time.Time, change func(Claim) Claim,
 ) (Claim, error) {

@@ -1,7 +1,7 @@
-// Package restorable says from which point on the backups of a Shoot can be restored. Before its creation was complete,
-// etcd had a cluster without nodes; before the last change of the encryption it had objects that can't be decrypted any
-// more. The BackupEntry of the Shoot records the point in an annotation: it is in the garden, so it survives the loss
-// of a control plane and moves to other seeds, and lives as long as the backups.
+// Package restorable determines the point from which on the backups of a Shoot can be restored. Before its creation was
+// complete, etcd contained a cluster without nodes; before the last change of the encryption it contained objects that
+// can no longer be decrypted. The BackupEntry of the Shoot records the point in an annotation: it is in the garden, so
+// it survives the loss of a control plane and moves to other seeds, and lives as long as the backups.
 package restorable
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // Point is a state of etcd that is in the backups, as the annotation hortus.dev/restorable-from has it. The zero value
-// is for Shoots of which no point is known.
+// is for Shoots without a known point.
 type Point struct {
 	// Time is in whole seconds.
 	Time time.Time
@@ -26,8 +26,8 @@ type Point struct {
 	Revision int64
 }
 
-// Saved is the point of a revision that was in the backups at a time. That is rounded up: a request for the same second
-// must not find a backup from before.
+// Saved returns the point of a revision that was in the backups at a time. The time is rounded up: a request for the
+// same second must not find an earlier backup.
 func Saved(at time.Time, revision int64) Point {
 	return Point{Time: at.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second), Revision: revision}
 }
@@ -58,7 +58,8 @@ func (p Point) String() string {
 // IsZero reports whether no point is known.
 func (p Point) IsZero() bool { return p.Revision == 0 }
 
-// Later is the later one of each, time and revision: what could not be restored once never can again.
+// Later returns the later time and the later revision of two points: a state that could not be restored once can never
+// be restored again.
 func (p Point) Later(other Point) Point {
 	if other.Time.After(p.Time) {
 		p.Time = other.Time
@@ -67,7 +68,7 @@ func (p Point) Later(other Point) Point {
 	return p
 }
 
-// Problem says why a revision, or a time if the revision is 0, can't be restored; "" if it can.
+// Problem returns why a revision, or a time if the revision is 0, cannot be restored; "" if it can.
 func (p Point) Problem(revision int64, at time.Time) string {
 	switch {
 	case p.IsZero():
@@ -79,7 +80,7 @@ func (p Point) Problem(revision int64, at time.Time) string {
 	return ""
 }
 
-// Of is the point of a BackupEntry.
+// Of returns the point of a BackupEntry.
 func Of(entry *corev1beta1.BackupEntry) (Point, error) {
 	p, err := Parse(entry.Annotations[corev1beta1.AnnotationRestorableFrom])
 	if err != nil {
@@ -93,7 +94,7 @@ func EntryName(shoot *corev1beta1.Shoot) string {
 	return shoot.Status.TechnicalID + "--" + string(shoot.Status.UID)
 }
 
-// Problem says why a Shoot can't be restored to a revision, or to a time if the revision is 0; "" if it can.
+// Problem returns why a Shoot cannot be restored to a revision, or to a time if the revision is 0; "" if it can.
 func Problem(
 	ctx context.Context, garden client.Reader, shoot *corev1beta1.Shoot, revision int64, at time.Time,
 ) (string, error) {

@@ -1,9 +1,9 @@
-// Package timeslice asks the kernel for short time slices.
+// Package timeslice requests short time slices from the kernel.
 //
-// Linux runs a task that wakes up before one that is running if its time slice is shorter, as long as it has not had
-// more than its share of the processor. That is what a process wants which does little for each of many requests, such
-// as a proxy: on a node where control planes are busy it otherwise waits for the end of a whole slice, about 3 ms, at
-// each step of a request. Its share does not change.
+// When a task with a shorter time slice than the running one wakes up, Linux runs it first, as long as it has not used
+// more than its share of the processor. This suits processes that do little work for each of many requests, such as
+// proxies: on a node with busy control planes such a process otherwise waits for the end of a whole slice, about 3 ms,
+// at each step of a request. Its share does not change.
 package timeslice
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// short is the least that the kernel accepts.
+// short is the shortest time slice that the kernel accepts.
 const short = 100 * time.Microsecond
 
 // Short gives all threads of the process short time slices, and with them those that start later and child processes.
@@ -24,7 +24,7 @@ const short = 100 * time.Microsecond
 func Short() error {
 	done := map[string]bool{}
 	for before := -1; before < len(done); {
-		// Until no thread has started meanwhile that one without a short slice may have made.
+		// Until no new thread has appeared, which a thread without a short slice may have started.
 		before = len(done)
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {

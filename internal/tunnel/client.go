@@ -92,8 +92,8 @@ func (c *Client) keep(ctx context.Context, destination string) {
 	}
 }
 
-// backoff returns the wait after failed attempt n (from 0): it doubles up to the maximum; jitter in [0,1) takes away up
-// to half of it.
+// backoff returns the wait after failed attempt n (from 0): it doubles up to the maximum; jitter in [0,1) reduces it by
+// up to half.
 func backoff(n int, jitter float64) time.Duration {
 	d := maxBackoff
 	if n < 10 { // Larger shifts exceed the maximum anyway.
@@ -134,7 +134,7 @@ func (c *Client) session(ctx context.Context, log logr.Logger, destination strin
 	}
 }
 
-// connect dials the gateway, asks for the destination and authenticates to the server behind it.
+// connect dials the gateway, requests the destination and authenticates to the server behind it.
 func (c *Client) connect(ctx context.Context, destination string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*handshakeTimeout)
 	defer cancel()
@@ -182,7 +182,7 @@ func (c *Client) handshake(ctx context.Context, raw net.Conn, destination string
 	return conn, nil
 }
 
-// serve dials the target a new stream asks for and copies until both ends are done.
+// serve dials the target that a new stream requests and copies until both ends are done.
 func (c *Client) serve(ctx context.Context, s *stream) {
 	_ = s.SetReadDeadline(time.Now().Add(handshakeTimeout))
 	target, err := readFrame(s, maxTargetLength)
@@ -210,8 +210,8 @@ func (c *Client) serve(ctx context.Context, s *stream) {
 	relay.Both(s, conn)
 }
 
-// dialTarget connects to an address, or to a name: the API server resolves services itself, but a Node may have nothing
-// but a host name.
+// dialTarget connects to an address, or to a name: the API server resolves services itself, but a Node may have only a
+// host name.
 func (c *Client) dialTarget(ctx context.Context, target string) (net.Conn, error) {
 	conn, err := c.targets.DialContext(ctx, target)
 	switch egress.ResultOf(err) {

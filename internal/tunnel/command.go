@@ -89,7 +89,7 @@ type serverOptions struct {
 	deniedDomains, exempt  []string
 }
 
-// networks are flags that say where requests may lead.
+// networks are the flags for the allowed destinations of requests.
 type networks struct{ own, denied []string }
 
 func (n *networks) addFlags(f *pflag.FlagSet) {
@@ -111,7 +111,7 @@ func (o *serverOptions) rules() (inside, outside *egress.Rules, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// The Shoot's own networks mean something else outside of it.
+	// Outside of the Shoot its own networks are other ones.
 	outside, err = egress.Outside(slices.Concat(own, denied), o.deniedDomains)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--denied-domains: %w", err)

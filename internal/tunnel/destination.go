@@ -10,11 +10,11 @@ const (
 	NewDestinationHeader = "X-Gardener-Destination"
 	// ServiceName is the name of the server's Service in a control plane namespace.
 	ServiceName = "vpn-seed-server"
-	// ClientPort is where the server accepts its clients.
+	// ClientPort is the server's port for its clients.
 	ClientPort = 1194
-	// ProxyPort is where the server accepts the API server's requests.
+	// ProxyPort is the server's port for requests of the API server.
 	ProxyPort = 9443
-	// EgressPort is where the server accepts the API server's requests for connections to the outside.
+	// EgressPort is the server's port for requests of the API server for connections to the outside.
 	EgressPort = 9444
 	// GatewayPort is the gateway's port for CONNECT requests.
 	GatewayPort = 8132

@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// endpoints are the addresses for those who look after the process. Health is for the kubelet, and so for everybody who
-// reaches the pod. Metrics tell about the Shoot, and are served inside the pod: `kubectl port-forward` reads them.
+// endpoints are the addresses for health and metrics. The health address is for the kubelet, and so open to all clients
+// that reach the pod. Metrics reveal details of the Shoot, and are served only inside the pod: `kubectl port-forward`
+// reads them.
 type endpoints struct{ health, metrics string }
 
 func endpointFlags(f *pflag.FlagSet) *endpoints {

@@ -17,7 +17,7 @@ const (
 	frameData   = 0
 	frameWindow = 1
 	framePing   = 2
-	flagOpen    = 1 // SYN: opens a stream, or asks for an answer to a ping.
+	flagOpen    = 1 // SYN: opens a stream, or requests the answer to a ping.
 )
 
 var (
@@ -26,8 +26,8 @@ var (
 	errHeld         = errors.New("the client sends faster than the server reads")
 )
 
-// guard is a client's connection as the multiplexer gets to see it: reads fail when the client does what no client does
-// and what would take memory. It counts what streams hold.
+// guard is a client's connection as the multiplexer sees it. Reads fail when the client violates the protocol's limits
+// in a way that would cost memory. It counts the bytes that streams hold.
 type guard struct {
 	net.Conn
 	held *ledger
@@ -43,7 +43,7 @@ type guard struct {
 	broken atomic.Pointer[error]
 }
 
-// breach returns why the client is not listened to any more, or nil.
+// breach returns why the guard no longer reads from the client, or nil.
 func (g *guard) breach() error {
 	if err := g.broken.Load(); err != nil {
 		return *err
@@ -59,7 +59,7 @@ func (g *guard) raw() net.Conn {
 	return g.Conn
 }
 
-// Read returns what the client sent, or why it is not listened to any more.
+// Read returns data that the client sent, or why the guard no longer reads from it.
 func (g *guard) Read(b []byte) (int, error) {
 	n, err := g.Conn.Read(b)
 	if breach := g.look(b[:n]); breach != nil {
@@ -69,7 +69,7 @@ func (g *guard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// look follows the frames in what was read.
+// look follows the frames in the data read.
 func (g *guard) look(b []byte) error {
 	for len(b) > 0 {
 		if g.contents > 0 {
@@ -92,7 +92,7 @@ func (g *guard) look(b []byte) error {
 	return nil
 }
 
-// frame judges the frame whose header is complete.
+// frame checks the frame whose header is complete.
 func (g *guard) frame() error {
 	kind, flags := g.header[1], binary.BigEndian.Uint16(g.header[2:])
 	stream, length := binary.BigEndian.Uint32(g.header[4:]), binary.BigEndian.Uint32(g.header[8:])
@@ -139,14 +139,14 @@ func newLedger(limit int, full func()) *ledger {
 	return &ledger{limit: limit, full: full, open: map[holding]*held{}}
 }
 
-// begin counts for a new stream. What comes for streams that are not open the multiplexer discards.
+// begin starts counting for a new stream. The multiplexer discards data for streams that are not open.
 func (l *ledger) begin(h holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[h] = &held{}
 }
 
-// onFull sets what breaks the stream's connection off.
+// onFull sets the function that breaks off the stream's connection.
 func (l *ledger) onFull(h holding, abort func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *ledger) onFull(h holding, abort func()) {
 	}
 }
 
-// end forgets a stream.
+// end removes a stream.
 func (l *ledger) end(h holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +204,7 @@ func (l *ledger) taken(h holding, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.open[h]; e != nil {
-		bytes = min(bytes, e.bytes) // What came before begin was not counted.
+		bytes = min(bytes, e.bytes) // Data from before begin was not counted.
 		e.bytes -= bytes
 		l.total -= bytes
 	}

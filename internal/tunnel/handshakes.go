@@ -11,24 +11,24 @@ import (
 	"hortus.dev/hortus/internal/tunnel/gate"
 )
 
-// handshakes accepts connections and hands over those whose TLS handshake is complete. Of the others there are at most
-// maxHandshakes.
+// handshakes accepts connections and passes on those whose TLS handshake is complete. There are at most maxHandshakes
+// others.
 type handshakes struct {
 	listener net.Listener
 	config   *tls.Config
-	peer     string // Common name of whoever the port is for.
+	peer     string // Common name of the peer that the port is for.
 	log      logr.Logger
 	gate     *gate.Gate
 	ready    chan *tls.Conn
 }
 
-// newHandshakes returns handshakes with one peer; dropped is called for each connection that had to give way.
+// newHandshakes returns handshakes with one peer; dropped is called for each connection that is closed for a newer one.
 func newHandshakes(l net.Listener, config *tls.Config, peer string, log logr.Logger, dropped func()) *handshakes {
 	return &handshakes{listener: l, config: config, peer: peer, log: log, ready: make(chan *tls.Conn),
 		gate: &gate.Gate{Max: maxHandshakes, GaveWay: dropped, Log: log}}
 }
 
-// serve hands every connection to handle until ctx ends, and returns when all of them have ended.
+// serve passes every connection to handle until ctx ends, and returns when all of them have ended.
 func (h *handshakes) serve(ctx context.Context, handle func(context.Context, *tls.Conn)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -61,7 +61,7 @@ func (h *handshakes) handshake(ctx context.Context, raw net.Conn) {
 	cancel()
 	h.gate.Pass(raw)
 	if err != nil {
-		// Load balancers probe ports by connecting and closing, so this is no news.
+		// Load balancers probe ports by connecting and closing, so this is expected.
 		h.log.V(1).Info("Handshake failed", "peer", raw.RemoteAddr().String(), "reason", err.Error())
 		_ = raw.Close()
 		return

@@ -16,10 +16,10 @@ type serverMetrics struct {
 // Limits, as the metric names them.
 const (
 	limitConnections = "connections" // The API server has too many connections.
-	limitHandshakes  = "handshakes"  // A connection without a certificate gave way to a newer one.
-	limitSessions    = "sessions"    // A session gave way to a newer one.
+	limitHandshakes  = "handshakes"  // A connection without a certificate was closed for a newer one.
+	limitSessions    = "sessions"    // A session was closed for a newer one.
 	limitHeld        = "held"        // A connection was broken off because it held too much.
-	limitProtocol    = "protocol"    // A client did what no client does.
+	limitProtocol    = "protocol"    // A client violated the limits of the protocol.
 )
 
 // Egress selectors of API servers.

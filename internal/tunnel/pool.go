@@ -19,8 +19,8 @@ type pool struct {
 	next    int
 }
 
-// add takes a session in. Beyond maxSessions the oldest gives way and is returned: all clients have the certificate of
-// the one Shoot, and a pod that replaces others must always get in.
+// add adds a session. Beyond maxSessions it removes and returns the oldest one: all clients have the certificate of the
+// one Shoot, and a pod that replaces others must always be admitted.
 func (p *pool) add(m *member) (evicted *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *pool) size() int {
 	return len(p.members)
 }
 
-// streams returns the number of streams of all sessions, with those of which one end has not confirmed the other's.
+// streams returns the number of streams of all sessions, including half-closed ones.
 func (p *pool) streams() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

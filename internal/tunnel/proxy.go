@@ -19,11 +19,11 @@ import (
 
 // proxy serves the CONNECT requests that come with one egress selector of the API server.
 type proxy struct {
-	// dial opens the connection that was asked for.
+	// dial opens the requested connection.
 	dial func(ctx context.Context, target string) (net.Conn, error)
-	// answer turns a failed dial into a status and a text for whoever is behind the API server.
+	// answer turns a failed dial into a status and a text for the client of the API server.
 	answer func(error) (code int, text string)
-	// done counts an answered request; err is that of dial, or errLimited.
+	// done counts an answered request; err is the error of dial, or errLimited.
 	done func(code int, err error)
 	// opened and closed frame a connection.
 	opened func()
@@ -75,8 +75,8 @@ func (p *proxy) connection(ctx context.Context, down *tls.Conn) {
 	p.closed(p.limits.Both(relay.WithPrefix(down, early), up))
 }
 
-// readRequest reads a request and returns what it asks for and the bytes after it, or the status and the text to refuse
-// it with. A status of 0 means that there is nobody to answer.
+// readRequest reads a request and returns its target and the bytes after it, or the status and the text to refuse it
+// with. A status of 0 means that no response can be sent.
 func readRequest(conn io.Reader) (target string, early []byte, code int, problem string) {
 	limited := &io.LimitedReader{R: conn, N: maxHeader}
 	r := bufio.NewReaderSize(limited, 512)
@@ -125,7 +125,7 @@ func (s *Server) tunnelProxy() *proxy {
 				}
 			}
 			if s.pool.streams() >= maxTunnelConnections {
-				return nil, errLimited // A client need not confirm the end of streams, nor of those that never were connections.
+				return nil, errLimited // A client need not confirm the end of streams, even of failed dials.
 			}
 			return s.open(target)
 		},
@@ -175,7 +175,7 @@ func (s *Server) egressProxy(selector string) *proxy {
 	}
 }
 
-// egressAnswer tells the tenant's API server no more than the reason.
+// egressAnswer reports no more than the reason to the tenant's API server.
 func egressAnswer(err error) (int, string) {
 	var e *egress.Error
 	switch {

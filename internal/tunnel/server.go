@@ -21,8 +21,8 @@ import (
 const (
 	// handshakeTimeout bounds TLS handshakes, request headers and answers; both sides are programs in a data centre.
 	handshakeTimeout = 10 * time.Second
-	// requestTimeout bounds what a request waits for its target. The API server's own dial timeout is 30 s, and it
-	// should see our error rather than its own.
+	// requestTimeout bounds how long a request waits for its target. The API server's own dial timeout is 30 s, and it
+	// should receive the error of this server rather than its own.
 	requestTimeout = 15 * time.Second
 )
 
@@ -31,8 +31,8 @@ type Server struct {
 	Certs    *certs.Files // Verifies clients and API server against the VPN CA.
 	Log      logr.Logger
 	Registry prometheus.Registerer
-	// Inside says which addresses are asked of clients; nil allows all. Names are refused
-	// then: what they mean is up to the Shoot.
+	// Inside are the rules for the addresses that clients may be asked to dial; nil allows all. With rules, names are
+	// refused, since the Shoot decides what they resolve to.
 	Inside *egress.Rules
 	// Egress connects to the outside. Required with Listeners.Egress, and without Listeners.Clients.
 	Egress *egress.Dialer
@@ -53,8 +53,8 @@ type Listeners struct {
 	Egress net.Listener
 }
 
-// Common names of those who connect. One CA signs for both, and the client's certificate is in the Shoot: it is no key
-// to the ports of the API server.
+// Common names of the peers that connect. One CA signs for both, and the client's certificate is in the Shoot: it must
+// not give access to the ports of the API server.
 const (
 	ClientCommonName    = "vpn-shoot"
 	APIServerCommonName = "kube-apiserver-http-proxy"
@@ -145,8 +145,8 @@ func (s *Server) client(ctx context.Context, conn *tls.Conn) {
 
 var errNoClient = errors.New("no tunnel client is connected")
 
-// open returns a connection to target through one of the clients. A client that fails as such is passed over while
-// there is time; one that could not dial has the final word, since the others sit in the same network.
+// open returns a connection to target through one of the clients. If a client itself fails, the next one is tried while
+// there is time; a failed dial is final, since the other clients are in the same network.
 func (s *Server) open(target string) (net.Conn, error) {
 	deadline := time.Now().Add(requestTimeout)
 	err := errNoClient

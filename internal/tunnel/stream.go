@@ -43,14 +43,15 @@ func sessionConfig(log logr.Logger) *yamux.Config {
 	return c
 }
 
-// sessionLog passes the multiplexer's messages to the verbose log: what matters is reported where sessions end.
+// sessionLog passes the multiplexer's messages to the verbose log: the end of a session is reported with its cause
+// elsewhere.
 type sessionLog struct{ log logr.Logger }
 
 func (l sessionLog) Print(v ...any)            { l.log.V(2).Info("Session", "message", fmt.Sprint(v...)) }
 func (l sessionLog) Println(v ...any)          { l.Print(v...) }
 func (l sessionLog) Printf(f string, v ...any) { l.Print(fmt.Sprintf(f, v...)) }
 
-// stream is one connection inside a session. Unlike the multiplexer's own type it tells half close and close apart,
+// stream is one connection inside a session. Unlike the multiplexer's own type it distinguishes half close and close,
 // keeps no buffers while it is idle, and is counted by the server.
 type stream struct {
 	*yamux.Stream
@@ -70,10 +71,10 @@ func newStream(y *yamux.Stream, held *ledger, session *guard) *stream {
 	return s
 }
 
-// onGone sets what is called when nothing is left of the stream. It must be called before Close.
+// onGone sets the function that is called when nothing is left of the stream. It must be called before Close.
 func (s *stream) onGone(f func()) { s.gone = f }
 
-// onFull sets what is called when the stream has to be broken off because it holds too much.
+// onFull sets the function that is called when the stream has to be broken off because it holds too much.
 func (s *stream) onFull(f func()) { s.held.onFull(s.id, f) }
 
 // Read reports the end of the session as an error: the multiplexer returns a clean end then, and a truncated answer
@@ -92,11 +93,11 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite tells the peer that nothing more comes; reading goes on.
+// CloseWrite signals the end of data to the peer; reading is still possible.
 func (s *stream) CloseWrite() error { return s.Stream.Close() }
 
-// Close ends both directions. The multiplexer knows no reset, so what the peer still sends is discarded until it has
-// seen the end, or until halfOpenLimit.
+// Close ends both directions. The multiplexer knows no reset, so data that the peer still sends is discarded until the
+// peer has seen the end, or until halfOpenLimit.
 func (s *stream) Close() error {
 	var err error
 	s.close.Do(func() {
@@ -154,8 +155,8 @@ func readFrame(r io.Reader, limit int) (string, error) {
 	return string(text), err
 }
 
-// requestDial asks the client at the other end of s to dial target, and waits for its answer. The stream carries the
-// connection afterwards.
+// requestDial requests a dial of target from the client at the other end of s, and waits for its answer. The stream
+// carries the connection afterwards.
 func requestDial(s net.Conn, target string, timeout time.Duration) error {
 	if len(target) > maxTargetLength {
 		return &dialError{dialForbidden, "target address is too long"}

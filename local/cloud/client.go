@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Config says where the cloud is and who the caller is.
+// Config is the endpoint of the cloud and the credentials of the caller.
 type Config struct {
 	// endpoint is the base URL, for example https://198.18.0.1:7443.
 	Endpoint  string `json:"endpoint"`
@@ -50,7 +50,7 @@ type Client struct {
 	http *http.Client
 }
 
-// maxErrorBytes bounds how much of an error answer is read; real ones are a few hundred bytes.
+// maxErrorBytes bounds the bytes read of an error response; real ones have a few hundred bytes.
 const maxErrorBytes = 64 << 10
 
 // New returns a Client for cfg; it does not connect.
@@ -99,7 +99,7 @@ func (c *Client) do(ctx context.Context, op, method, path string, query url.Valu
 	return nil
 }
 
-// send sends one request and returns the answer if it is a success; the caller closes its body.
+// send sends one request and returns the response if it is a success; the caller closes its body.
 func (c *Client) send(
 	ctx context.Context, op, method, path string, query url.Values, body io.Reader,
 ) (*http.Response, error) {
@@ -151,7 +151,7 @@ func (f Filter) query() url.Values {
 // List is the wire form of every list.
 type List[T any] struct {
 	Items []T `json:"items"`
-	// revision is what to pass to Client.Events to see every change after this list.
+	// revision is the revision of this list; Client.Events returns every change after it.
 	Revision int64 `json:"revision"`
 }
 
@@ -183,7 +183,7 @@ func (c *Client) delete(ctx context.Context, op, path string) error {
 	return c.do(ctx, op, http.MethodDelete, path, nil, nil, nil)
 }
 
-// About returns what the cloud is and who the caller is.
+// About returns a description of the cloud and of the caller.
 func (c *Client) About(ctx context.Context) (*About, error) {
 	return get[About](ctx, c, "About", "/v1/about", nil)
 }
@@ -198,7 +198,7 @@ func (c *Client) Events(ctx context.Context, since int64, wait time.Duration) (*
 }
 
 const (
-	// watchWait is how long one long poll lasts: below the idle limits of usual proxies (60 s).
+	// watchWait is the duration of one long poll: below the idle limits of usual proxies (60 s).
 	watchWait = 30 * time.Second
 	// watchRetry is the pause after a failed poll; the daemon restarts within a second or two.
 	watchRetry = time.Second

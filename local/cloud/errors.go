@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// Code classifies an Error. The words are those of public clouds, so that text-based error classification, as Gardener
-// does it, finds the class.
+// Code classifies an Error. The codes are those of public clouds, so that Gardener's text-based error classification
+// recognizes them.
 type Code string
 
 const (
@@ -25,8 +25,8 @@ const (
 	CodeDependency Code = "DependencyViolation"
 	// CodeInvalid means that the request itself is wrong.
 	CodeInvalid Code = "InvalidParameterValue"
-	// CodeNotFound means that the object does not exist. The word avoids "notFound", which classification by text takes
-	// for a configuration problem.
+	// CodeNotFound means that the object does not exist. It is not called "notFound", which text-based classification
+	// takes for a configuration problem.
 	CodeNotFound Code = "NoSuchResource"
 	// CodeAlreadyExists means that the name is taken by an object with other parameters.
 	CodeAlreadyExists Code = "AlreadyExists"
@@ -36,13 +36,13 @@ const (
 	CodeInternal Code = "InternalError"
 )
 
-// Error is what every failed call returns, wrapped or not; use errors.As or CodeOf.
+// Error is the error of every failed call, wrapped or not; use errors.As or CodeOf.
 type Error struct {
 	// code classifies the error.
 	Code Code `json:"code"`
-	// message says what is wrong, for people.
+	// message describes the problem, for people.
 	Message string `json:"message"`
-	// retryable is true when the same request may succeed later without anybody acting.
+	// retryable is true when the same request may succeed later without user action.
 	Retryable bool `json:"retryable"`
 }
 
@@ -63,7 +63,7 @@ func retryable(code Code) bool {
 	}
 }
 
-// HTTPStatus is the status the API answers with for a code.
+// HTTPStatus returns the HTTP status of the API for a code.
 func HTTPStatus(code Code) int {
 	switch code {
 	case CodeAuthFailure:

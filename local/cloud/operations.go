@@ -23,14 +23,13 @@ func (c *Client) ListInstances(ctx context.Context, f Filter) ([]Instance, error
 	return list[Instance](ctx, c, "ListInstances", "/v1/instances", f.query())
 }
 
-// UpdateInstance gives an instance other user data and restarts it with its disk, so that it applies them. in is what
-// CreateInstance would be given; nothing else in it may differ from what the instance has. The instance must be
-// running.
+// UpdateInstance replaces the user data of an instance and restarts it with its disk, so that it applies them. Apart
+// from the user data, in must equal the instance's own parameters. The instance must be running.
 func (c *Client) UpdateInstance(ctx context.Context, id string, in CreateInstance) (*Instance, error) {
 	return put[Instance](ctx, c, "UpdateInstance", http.MethodPut, "/v1/instances/"+url.PathEscape(id), in)
 }
 
-// DeleteInstance asks for an instance to be removed. It is gone when GetInstance says NoSuchResource.
+// DeleteInstance requests the removal of an instance. The removal is complete when GetInstance returns NoSuchResource.
 func (c *Client) DeleteInstance(ctx context.Context, id string) error {
 	return c.delete(ctx, "DeleteInstance", "/v1/instances/"+url.PathEscape(id))
 }
@@ -40,7 +39,7 @@ func (c *Client) RebootInstance(ctx context.Context, id string) error {
 	return c.do(ctx, "RebootInstance", http.MethodPost, "/v1/instances/"+url.PathEscape(id)+"/reboot", nil, nil, nil)
 }
 
-// ConsoleLog returns the last tailBytes of what the instance wrote to its console; 0 means all that is kept.
+// ConsoleLog returns the last tailBytes bytes of the console log of an instance; 0 means the whole log.
 func (c *Client) ConsoleLog(ctx context.Context, id string, tailBytes int64) ([]byte, error) {
 	q := url.Values{}
 	if tailBytes > 0 {
@@ -74,8 +73,8 @@ func (c *Client) DeleteNetwork(ctx context.Context, id string) error {
 	return c.delete(ctx, "DeleteNetwork", "/v1/networks/"+url.PathEscape(id))
 }
 
-// CreateLoadBalancer makes a load balancer, or returns the one with this name, with the listeners it has. Its address
-// is known at once.
+// CreateLoadBalancer makes a load balancer, or returns the existing one of this name with its current listeners. Its
+// address is known at once.
 func (c *Client) CreateLoadBalancer(ctx context.Context, in CreateLoadBalancer) (*LoadBalancer, error) {
 	return put[LoadBalancer](ctx, c, "CreateLoadBalancer", http.MethodPost, "/v1/load-balancers", in)
 }
@@ -134,16 +133,16 @@ func (c *Client) ListVolumes(ctx context.Context, f Filter) ([]Volume, error) {
 	return list[Volume](ctx, c, "ListVolumes", "/v1/volumes", f.query())
 }
 
-// AttachVolume makes a volume appear in an instance of the same zone, at VolumesDir/<ID of the volume>. It answers at
-// once; the volume is there when its state is attached. While it is attached to another instance the call fails with
-// DependencyViolation.
+// AttachVolume makes a volume appear in an instance of the same zone, at VolumesDir/<ID of the volume>. It returns at
+// once; the volume has appeared when its state is attached. While it is attached to another instance the call fails
+// with DependencyViolation.
 func (c *Client) AttachVolume(ctx context.Context, id, instanceID string) (*Volume, error) {
 	in := AttachVolume{InstanceID: instanceID}
 	return put[Volume](ctx, c, "AttachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/attach", in)
 }
 
-// DetachVolume takes a volume out of an instance, whatever still uses it there. It answers at once; the volume is free
-// when it has no instanceID. One that is not attached to this instance stays as it is.
+// DetachVolume removes a volume from an instance, even if it is in use there. It returns at once; the volume is
+// detached when its instanceID is empty. A volume that is not attached to this instance stays unchanged.
 func (c *Client) DetachVolume(ctx context.Context, id, instanceID string) (*Volume, error) {
 	in := AttachVolume{InstanceID: instanceID}
 	return put[Volume](ctx, c, "DetachVolume", http.MethodPost, "/v1/volumes/"+url.PathEscape(id)+"/detach", in)
@@ -165,12 +164,13 @@ func (c *Client) GetBucket(ctx context.Context, name string) (*Bucket, error) {
 }
 
 // CreateBucketCredentials returns the credentials that are limited to the objects in a bucket; they are made once. They
-// outlive the bucket, so that who uses them learns that it is gone, and hold again if the account makes it again.
+// outlive the bucket, so that their users get an error that the bucket does not exist, and become valid again if the
+// account creates it again.
 func (c *Client) CreateBucketCredentials(ctx context.Context, bucket string) (*Credentials, error) {
 	return put[Credentials](ctx, c, "CreateBucketCredentials", http.MethodPost, credentialsPath(bucket), nil)
 }
 
-// DeleteBucketCredentials revokes what CreateBucketCredentials has made, whether the bucket is still there or not.
+// DeleteBucketCredentials revokes the credentials of CreateBucketCredentials, even if the bucket no longer exists.
 func (c *Client) DeleteBucketCredentials(ctx context.Context, bucket string) error {
 	return c.delete(ctx, "DeleteBucketCredentials", credentialsPath(bucket))
 }
@@ -193,7 +193,7 @@ func (c *Client) DeleteBucket(ctx context.Context, name string, force bool) erro
 	return c.do(ctx, "DeleteBucket", http.MethodDelete, "/v1/buckets/"+url.PathEscape(name), q, nil, nil)
 }
 
-// PutObject stores content under key, replacing what was there only when all of it has arrived.
+// PutObject stores content under key. It replaces an existing object only after all of the content has arrived.
 func (c *Client) PutObject(ctx context.Context, bucket, key string, content io.Reader) (*Object, error) {
 	resp, err := c.send(ctx, "PutObject", http.MethodPut, objectPath(bucket, key), nil, content)
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *Client) DeleteObject(ctx context.Context, bucket, key string) error {
 	return c.delete(ctx, "DeleteObject", objectPath(bucket, key))
 }
 
-// MaxDeleteObjects bounds a call of DeleteObjects.
+// MaxDeleteObjects is the maximum number of objects in one call of DeleteObjects.
 const MaxDeleteObjects = 1000
 
 // DeleteObjects removes at most MaxDeleteObjects objects at once, all of them or none; missing ones are fine.
@@ -256,12 +256,12 @@ func (c *Client) ListMachineTypes(ctx context.Context) ([]MachineType, error) {
 	return list[MachineType](ctx, c, "ListMachineTypes", "/v1/machine-types", nil)
 }
 
-// ListMachineImages returns what instances can boot from.
+// ListMachineImages returns the images that instances can boot from.
 func (c *Client) ListMachineImages(ctx context.Context) ([]MachineImage, error) {
 	return list[MachineImage](ctx, c, "ListMachineImages", "/v1/machine-images", nil)
 }
 
-// ListQuotas returns the caller's quota, or for administrators those of all accounts.
+// ListQuotas returns the caller's quota, or the quotas of all accounts for administrators.
 func (c *Client) ListQuotas(ctx context.Context) ([]Quota, error) {
 	return list[Quota](ctx, c, "ListQuotas", "/v1/quotas", nil)
 }
@@ -271,7 +271,7 @@ func (c *Client) SetQuota(ctx context.Context, account string, limits Limits) (*
 	return put[Quota](ctx, c, "SetQuota", http.MethodPut, "/v1/quotas/"+url.PathEscape(account), limits)
 }
 
-// CreateCredentials makes new credentials for an account; the answer is the only one with the secret key. Only for
+// CreateCredentials makes new credentials for an account; only this response has the secret key. Only for
 // administrators.
 func (c *Client) CreateCredentials(ctx context.Context, account string, admin bool) (*Credentials, error) {
 	in := Credentials{Account: account, Admin: admin}

@@ -2,11 +2,11 @@ package cloud
 
 import "time"
 
-// State is where an object is in its life.
+// State is the lifecycle state of an object.
 type State string
 
 const (
-	// StatePending means accepted and being made.
+	// StatePending means that the object was accepted and is being created.
 	StatePending State = "pending"
 	// StateRunning means that the instance runs.
 	StateRunning State = "running"
@@ -19,8 +19,8 @@ const (
 	StateTerminating State = "terminating"
 	// StateAvailable means that a network, load balancer or volume is ready for use.
 	StateAvailable State = "available"
-	// StateAttaching means that a volume is to appear in its running instance, StateAttached that it has, and
-	// StateDetaching that it is to disappear from it.
+	// StateAttaching means that a volume is being attached to its running instance, StateAttached that it is attached,
+	// and StateDetaching that it is being detached.
 	StateAttaching State = "attaching"
 	StateAttached  State = "attached"
 	StateDetaching State = "detaching"
@@ -44,11 +44,11 @@ type Instance struct {
 	Zone      string `json:"zone"`
 	// tags are free key/value pairs; lists can be filtered by them.
 	Tags map[string]string `json:"tags,omitempty"`
-	// volumes are attached from boot to deletion. Those of AttachVolume are not among them.
+	// volumes are attached from boot to deletion. The volumes of AttachVolume are not listed here.
 	Volumes []VolumeAttachment `json:"volumes,omitempty"`
 	// address is the private IPv4 address, assigned when the instance is created.
 	Address string `json:"address"`
-	// cidr is the network's, gateway the default route inside the instance.
+	// cidr is the CIDR of the network, gateway the default route inside the instance.
 	CIDR    string `json:"cidr"`
 	Gateway string `json:"gateway"`
 	// providerID is local:///<region>/<id>.
@@ -83,7 +83,7 @@ type CreateInstance struct {
 	Tags map[string]string `json:"tags,omitempty"`
 	// userData is given to the machine at boot, at most 1 MiB.
 	UserData string `json:"userData,omitempty"`
-	// address asks for a fixed private address. Empty means the next free one.
+	// address requests a fixed private address. Empty means the next free one.
 	Address string             `json:"address,omitempty"`
 	Volumes []VolumeAttachment `json:"volumes,omitempty"`
 }
@@ -136,7 +136,7 @@ type Listener struct {
 	Targets []Target `json:"targets"`
 }
 
-// Target is where a listener forwards to: a port of an instance, or any address the cloud's host reaches.
+// Target is the destination of a listener: a port of an instance, or any address the cloud's host reaches.
 type Target struct {
 	// instanceID is an instance of the same account. Exactly one of instanceID and host is set.
 	InstanceID string `json:"instanceID,omitempty"`
@@ -153,11 +153,11 @@ type CreateLoadBalancer struct {
 	Tags               map[string]string `json:"tags,omitempty"`
 	Listeners          []Listener        `json:"listeners,omitempty"`
 	IdleTimeoutSeconds int               `json:"idleTimeoutSeconds,omitempty"`
-	// address asks for a fixed public address. Empty means the next free one.
+	// address requests a fixed public address. Empty means the next free one.
 	Address string `json:"address,omitempty"`
 }
 
-// UpdateLoadBalancer replaces what may change of a load balancer.
+// UpdateLoadBalancer holds the mutable fields of a load balancer.
 type UpdateLoadBalancer struct {
 	Listeners          []Listener `json:"listeners"`
 	IdleTimeoutSeconds int        `json:"idleTimeoutSeconds,omitempty"`
@@ -192,8 +192,8 @@ type Volume struct {
 	CreatedAt  time.Time `json:"createdAt"`
 }
 
-// VolumesDir is where an instance finds the volumes that are attached while it exists, each in a directory named by its
-// ID.
+// VolumesDir is the directory in an instance of the volumes that are attached after its creation, each in a directory
+// named by its ID.
 const VolumesDir = "/mnt/volumes"
 
 // AttachVolume are the parameters of Client.AttachVolume and Client.DetachVolume.
@@ -213,7 +213,7 @@ type CreateVolume struct {
 
 // Bucket holds objects.
 type Bucket struct {
-	// name is unique in the whole cloud, as elsewhere.
+	// name is unique in the whole cloud, as in public clouds.
 	Name      string    `json:"name"`
 	Account   string    `json:"account"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -245,7 +245,7 @@ type MachineType struct {
 	Architecture string `json:"architecture"`
 }
 
-// MachineImage is something instances boot from.
+// MachineImage is an image that instances boot from.
 type MachineImage struct {
 	// name is the full name, for example hortus.dev/machine:1.0.0.
 	Name string `json:"name"`
@@ -265,7 +265,7 @@ type Limits struct {
 	VolumeBytes   int64 `json:"volumeBytes"`
 }
 
-// Quota is the limits of an account and what it uses.
+// Quota is the limits and the usage of an account.
 type Quota struct {
 	Account string `json:"account"`
 	Limits  Limits `json:"limits"`
@@ -275,7 +275,7 @@ type Quota struct {
 // Credentials let a client act for an account.
 type Credentials struct {
 	AccessKey string `json:"accessKey"`
-	// secretKey is only given in the answer to the create call.
+	// secretKey is only set in the response to the create call.
 	SecretKey string `json:"secretKey,omitempty"`
 	Account   string `json:"account"`
 	// bucket is the only bucket the credentials give access to. Empty means everything of the account.
@@ -285,7 +285,7 @@ type Credentials struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// FaultType is what goes wrong.
+// FaultType is the kind of failure that a Fault causes.
 type FaultType string
 
 const (
@@ -301,12 +301,12 @@ const (
 	FaultDependency FaultType = "dependency"
 	// FaultSlow delays the operation by delaySeconds.
 	FaultSlow FaultType = "slow"
-	// FaultLost carries the operation out and loses the answer. For the operation "Instance" it takes the hardware of
-	// the target instance (or of all) away while the fault lasts.
+	// FaultLost carries out the operation and drops the response. For the operation "Instance" it simulates the loss of
+	// the hardware of the target instance (or of all) while the fault lasts.
 	FaultLost FaultType = "lost"
 )
 
-// OperationInstance is the pseudo operation of FaultLost that hits instances instead of calls.
+// OperationInstance is the pseudo operation with which FaultLost affects instances instead of calls.
 const OperationInstance = "Instance"
 
 // Fault makes operations fail on demand.
@@ -322,9 +322,9 @@ type Fault struct {
 	// target limits the fault to an object ID or name, a zone, a machine type, a bucket or an object key named in the
 	// request. Empty means all.
 	Target string `json:"target,omitempty"`
-	// count is number of calls that fail; 0 means no limit.
+	// count is the number of calls that fail; 0 means no limit.
 	Count int `json:"count,omitempty"`
-	// durationSeconds is how long it lasts from now, in seconds; 0 means until deleted.
+	// durationSeconds is the duration of the fault from now, in seconds; 0 means until deleted.
 	DurationSeconds int `json:"durationSeconds,omitempty"`
 	// delaySeconds is the delay of "slow", in seconds. Default 5.
 	DelaySeconds float64 `json:"delaySeconds,omitempty"`
@@ -334,7 +334,7 @@ type Fault struct {
 	Struck int `json:"struck"`
 }
 
-// Event says that an object changed; read the object for what it is now.
+// Event reports that an object changed; get the object for its current state.
 type Event struct {
 	// revision grows with every change in the cloud, and survives restarts.
 	Revision int64 `json:"revision"`
@@ -352,7 +352,7 @@ type Event struct {
 
 // EventList is the answer of Client.Events.
 type EventList struct {
-	// revision is what to pass as since in the next call.
+	// revision is the value of since for the next call.
 	Revision int64 `json:"revision"`
 	// reset is true when events after since are no longer known: list the objects again.
 	Reset  bool    `json:"reset,omitempty"`
@@ -378,14 +378,15 @@ type About struct {
 	// dns is the address of the DNS server, registry the base URL of the image registry.
 	DNS      string `json:"dns"`
 	Registry string `json:"registry"`
-	// s3 is the base URL of the S3 API of the buckets, which takes path-style requests. It is that of this API.
+	// s3 is the base URL of the S3 API of the buckets, which takes path-style requests. It equals the base URL of this
+	// API.
 	S3 string `json:"s3"`
 	// account and admin describe the caller.
 	Account string `json:"account"`
 	Admin   bool   `json:"admin"`
 }
 
-// Metadata is what an instance finds about itself in /run/hortus-instance/metadata.json.
+// Metadata is the content of /run/hortus-instance/metadata.json, which describes an instance to itself.
 type Metadata struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -401,7 +402,7 @@ type Metadata struct {
 	// dns is the address of the cloud's DNS server, registry the base URL of its image registry.
 	DNS      string `json:"dns"`
 	Registry string `json:"registry"`
-	// registryPassword is what the instance pulls images with; its name there is its ID.
+	// registryPassword is the password with which the instance pulls images; its user name is its ID.
 	RegistryPassword string `json:"registryPassword"`
 	ImageVersion     string `json:"imageVersion"`
 	ProviderID       string `json:"providerID"`

@@ -20,7 +20,7 @@ const (
 	secretBytes  = 32
 )
 
-// newCredentials makes and stores credentials; the answer is the only one with the secret key.
+// newCredentials makes and stores credentials; only this response has the secret key.
 func (c *Cloud) newCredentials(account string, admin bool) (out *api.Credentials, err error) {
 	if !freeName.MatchString(account) {
 		return nil, invalid("account %q must begin with a letter or digit and contain only letters, digits, -, _ and .",
@@ -54,7 +54,8 @@ func secretHash(secretKey string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// authenticate finds out who sent a request, from basic authentication or a bearer token <access key>:<secret key>.
+// authenticate determines the caller of a request from basic authentication or a bearer token <access key>:<secret
+// key>.
 func (c *Cloud) authenticate(r *http.Request) (caller, error) {
 	access, secret, ok := r.BasicAuth()
 	if token, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !ok && isBearer {
@@ -75,7 +76,7 @@ func (c *Cloud) authenticate(r *http.Request) (caller, error) {
 	return found.caller(), nil
 }
 
-// learnSecret completes credentials of an older version, which did not keep secret keys.
+// learnSecret adds the secret key to credentials of an older version, which stored only its hash.
 func (c *Cloud) learnSecret(accessKey, secretKey string) {
 	err := c.store.update(func(tx *tx) error {
 		if found, ok := c.store.credentials.get(accessKey); ok && found.SecretHash == secretHash(secretKey) {

@@ -25,7 +25,7 @@ type request struct {
 	body []byte // Empty for streaming operations.
 }
 
-// decode reads the body as JSON, refusing fields it does not know.
+// decode reads the body as JSON and rejects unknown fields.
 func decode[T any](r *request) (T, error) {
 	var out T
 	d := json.NewDecoder(bytes.NewReader(r.body))
@@ -51,7 +51,7 @@ func (r *request) filter() api.Filter {
 type raw struct{ io.ReadCloser }
 
 // Handler returns the HTTP handler of the API, the registry, the health check and the S3 API. Requests with a signature
-// are for the latter, whatever their path: so buckets can have any name, and paths stay as they were signed.
+// belong to the S3 API, whatever their path, so that buckets can have any name and paths remain as they were signed.
 func (c *Cloud) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes {
@@ -121,7 +121,7 @@ func (c *Cloud) serve(w http.ResponseWriter, req *http.Request, r route) {
 	writeAnswer(w, out)
 }
 
-// applyFaults lets a fault strike the request; lost means that the answer must not be sent.
+// applyFaults applies the matching fault to the request; lost means that the response must not be sent.
 func (c *Cloud) applyFaults(ctx context.Context, in call) (lost bool, err error) {
 	f, hit, err := c.strike(in)
 	if err != nil || !hit {
@@ -138,7 +138,7 @@ func (c *Cloud) applyFaults(ctx context.Context, in call) (lost bool, err error)
 	return f.Type == api.FaultLost, faultError(f, in)
 }
 
-// requestTargets collects what a fault's target can name.
+// requestTargets returns the names and IDs in a request that the target of a fault can match.
 func requestTargets(r *request) []string {
 	var body struct{ Name, Zone, MachineType, NetworkID string }
 	_ = json.Unmarshal(r.body, &body) // Other bodies are the operation's business.
@@ -153,7 +153,7 @@ func requestTargets(r *request) []string {
 	return out
 }
 
-// logFailure logs what is not the caller's fault.
+// logFailure logs an error unless the caller caused it.
 func (c *Cloud) logFailure(operation string, who caller, err error) {
 	if code := api.CodeOf(err); code == "" || code == api.CodeInternal {
 		c.log.Error("Operation failed", "operation", operation, "account", who.account, "error", err)
@@ -188,7 +188,7 @@ func writeError(w http.ResponseWriter, err error) {
 // maxEventWait bounds a long poll.
 const maxEventWait = time.Minute
 
-// waitForEvents answers when something the caller may see has happened after since, or when the wait is over.
+// waitForEvents returns when there is an event after since that the caller may see, or when the wait has expired.
 func (c *Cloud) waitForEvents(ctx context.Context, who caller, since int64, wait time.Duration) api.EventList {
 	deadline := c.clock.After(min(wait, maxEventWait))
 	for {

@@ -59,8 +59,8 @@ func (c *Cloud) listBuckets(who caller) (out api.List[api.Bucket]) {
 	return out
 }
 
-// deleteBucket removes a bucket and what is in it. Only files of its objects are removed, not the directory as a
-// whole: the bucket may already be made again.
+// deleteBucket removes a bucket and its objects. It removes the files of the objects one by one and not the whole
+// directory, since the bucket may already have been created again.
 func (c *Cloud) deleteBucket(who caller, name string, force bool) error {
 	var objects []object
 	err := c.store.update(func(tx *tx) error {
@@ -113,7 +113,7 @@ func (c *Cloud) createBucketCredentials(who caller, name string) (out *api.Crede
 	return out, err
 }
 
-// deleteBucketCredentials revokes the credentials of a bucket, also after the bucket itself has gone.
+// deleteBucketCredentials revokes the credentials of a bucket, also after the bucket itself was deleted.
 func (c *Cloud) deleteBucketCredentials(who caller, name string) error {
 	return c.store.update(func(tx *tx) error {
 		account := who.account
@@ -135,7 +135,7 @@ func (c *Cloud) bucketCredentials(account, bucket string) []credentials {
 	return c.store.credentials.sorted(func(r credentials) bool { return r.Account == account && r.Bucket == bucket })
 }
 
-// removeContent removes a file whose record is gone. What cannot be removed now is found at the next start at the
+// removeContent removes a file whose record was deleted. If that fails, the file is removed at the next start at the
 // latest.
 func (c *Cloud) removeContent(bucket, file string) {
 	if err := os.Remove(c.path("buckets", bucket, file)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -40,7 +40,7 @@ type Config struct {
 	DNSListen string
 	// Layout is the directory of the OCI image layout that the registry serves; empty means none.
 	Layout string
-	// MakeImage is asked for images that the layout lacks; see [registry.Registry]. Nil makes none.
+	// MakeImage makes the images that the layout lacks; see [registry.Registry]. Nil means that none are made.
 	MakeImage func(ctx context.Context, name string) error
 	// MachineTypes are the sizes on offer. Nil means DefaultMachineTypes.
 	MachineTypes []api.MachineType
@@ -69,7 +69,7 @@ type Cloud struct {
 	proxy  *proxy.Proxy
 	dns    *nameserver.Server
 	images *registry.Registry
-	// imageKey is what the passwords of instances at the registry are made from.
+	// imageKey is the key from which the registry passwords of instances are derived.
 	imageKey []byte
 	s3       *gofakes3.GoFakeS3
 	queue    workqueue.TypedRateLimitingInterface[key]
@@ -84,7 +84,7 @@ type Cloud struct {
 
 const gib = 1 << 30
 
-// DefaultMachineTypes are the sizes a cloud offers unless told otherwise.
+// DefaultMachineTypes returns the machine types that a cloud offers by default.
 func DefaultMachineTypes() []api.MachineType {
 	return []api.MachineType{
 		{Name: "small", CPU: 2, MemoryBytes: 2 * gib, Architecture: runtime.GOARCH},
@@ -166,7 +166,7 @@ func (c *Cloud) Close() error {
 
 const idBytes = 5 // 40 bits: no collisions in the life of a local cloud, and short enough for interface names.
 
-// newID returns a new ID that taken does not know.
+// newID returns a new ID for which taken returns false.
 func (c *Cloud) newID(prefix string, taken func(string) bool) (string, error) {
 	for {
 		b := make([]byte, idBytes)

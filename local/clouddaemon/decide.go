@@ -7,7 +7,7 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/driver"
 )
 
-// action is what has to be done with an instance next.
+// action is the next action on an instance.
 type action string
 
 const (
@@ -25,12 +25,13 @@ const (
 type decision struct {
 	Action action
 	Reason string
-	// At is when to decide again, zero if only a change brings the next decision.
+	// At is the time of the next decision; zero means that only a change causes one.
 	At time.Time
 }
 
 const (
-	// steadyAfter is how long an instance must have run for its end to count as a reboot and not as part of a crash loop.
+	// steadyAfter is the minimum run time of an instance for its end to count as a reboot and not as part of a crash
+	// loop.
 	steadyAfter = time.Minute
 	// maxBootPause bounds the pause between the boots of an instance that keeps exiting.
 	maxBootPause = 30 * time.Second
@@ -48,7 +49,7 @@ func bootPause(exits int) time.Duration {
 	return min(time.Second<<(exits-2), maxBootPause)
 }
 
-// decide compares the record of an instance with what the driver sees.
+// decide returns the next action on an instance from its record and the driver's observation.
 func decide(i instance, seen driver.Observation, lost bool, lostUntil, now time.Time) decision {
 	alive := seen.Phase == driver.Running || seen.Phase == driver.Starting
 	switch {

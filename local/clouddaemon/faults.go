@@ -7,7 +7,8 @@ import (
 	api "hortus.dev/hortus/local/cloud"
 )
 
-// call is what faults look at: an operation, who calls it, and the names, IDs, zones and types that occur in it.
+// call holds the parts of a call that faults match: the operation, its caller, and the names, IDs, zones and types in
+// it.
 type call struct {
 	operation string
 	account   string
@@ -27,7 +28,7 @@ func active(f api.Fault, now time.Time) bool {
 	return (f.Until.IsZero() || now.Before(f.Until)) && (f.Count == 0 || f.Struck < f.Count)
 }
 
-// instanceLost reports whether a fault has taken an instance's hardware away, and until when (zero: until deleted).
+// instanceLost reports whether an instance has lost its hardware through a fault, and until when (zero: until deleted).
 func instanceLost(faults []api.Fault, id, name, zone string, now time.Time) (lost bool, until time.Time) {
 	for _, f := range faults {
 		if f.Type == api.FaultLost && f.Operation == api.OperationInstance && active(f, now) &&
@@ -38,7 +39,7 @@ func instanceLost(faults []api.Fault, id, name, zone string, now time.Time) (los
 	return false, time.Time{}
 }
 
-// faultError is the error a refusing fault answers with, nil for those that do not refuse.
+// faultError returns the error of a fault that refuses calls, nil for other faults.
 func faultError(f api.Fault, c call) error {
 	switch f.Type {
 	case api.FaultUnauthorized:
@@ -88,7 +89,8 @@ func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
 	return f, nil
 }
 
-// strike finds the fault that hits a call, if any, and counts the hit. Spent faults are removed.
+// strike returns the fault that matches a call, if any, and counts the match. Faults that have reached their count are
+// removed.
 func (c *Cloud) strike(in call) (api.Fault, bool, error) {
 	var hit api.Fault
 	var found bool
@@ -160,7 +162,7 @@ func (c *Cloud) deleteFault(name string) error {
 	return err
 }
 
-// enqueueLost looks at all instances again after a fault that takes instances away has come or gone.
+// enqueueLost enqueues all objects after a fault of the operation Instance was set or has ended.
 func (c *Cloud) enqueueLost(f api.Fault) {
 	if f.Operation == api.OperationInstance {
 		c.enqueueAll()

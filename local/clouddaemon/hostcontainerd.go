@@ -18,8 +18,8 @@ type HostContainerd struct {
 	LogLevel string
 }
 
-// disabledPlugins are those nobody uses here: the Kubernetes interface, other snapshotters, image pulls through
-// containerd.
+// disabledPlugins are the plugins that the cloud does not use: the Kubernetes interface, other snapshotters, image
+// pulls through containerd.
 var disabledPlugins = []string{
 	"io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime",
 	"io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",

@@ -16,7 +16,8 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/registry"
 )
 
-// imageKeyBytes is the size of the key from which instances' passwords are made: that of the hash.
+// imageKeyBytes is the size, in bytes, of the key from which the passwords of instances are derived: the size of the
+// hash.
 const imageKeyBytes = sha256.Size
 
 // imageKey reads the key of the registry, or makes it.
@@ -38,16 +39,16 @@ func imageKey(path string, random io.Reader) ([]byte, error) {
 	return key, nil
 }
 
-// imagePassword is what an instance pulls images with, under its ID as name. It follows from the key, so that nothing
-// has to be kept per instance.
+// imagePassword returns the password with which an instance pulls images; its user name is its ID. It is derived from
+// the key, so nothing is stored per instance.
 func (c *Cloud) imagePassword(id string) string {
 	mac := hmac.New(sha256.New, c.imageKey)
 	mac.Write([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// guardImages lets through instances that exist and whoever may call the API: to answer a pull, the cloud may build the
-// image.
+// guardImages admits existing instances and callers with credentials for the API, since a pull may make the cloud build
+// the image.
 func (c *Cloud) guardImages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.mayPull(r) {

@@ -14,7 +14,7 @@ import (
 	api "hortus.dev/hortus/local/cloud"
 )
 
-// caller is who sent a request.
+// caller is the sender of a request.
 type caller struct {
 	account string
 	admin   bool
@@ -184,7 +184,7 @@ func (c *Cloud) listInstances(who caller, f api.Filter) (out api.List[api.Instan
 	return out
 }
 
-// updateInstance gives an instance other user data and lets it boot with them. The same request again changes nothing.
+// updateInstance replaces the user data of an instance and reboots it. A repeated request changes nothing.
 func (c *Cloud) updateInstance(who caller, id string, in api.CreateInstance) (*api.Instance, error) {
 	if err := validateInstance(in); err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (c *Cloud) updateInstance(who caller, id string, in api.CreateInstance) (*a
 	return &out, nil
 }
 
-// sameButUserData reports whether an instance is what a request asks for, its user data aside.
+// sameButUserData reports whether an instance matches a request, apart from its user data.
 func sameButUserData(i api.Instance, in api.CreateInstance) bool {
 	return i.Name == in.Name && i.MachineType == in.MachineType && i.Image == in.Image && i.NetworkID == in.NetworkID &&
 		i.Zone == in.Zone &&

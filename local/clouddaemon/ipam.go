@@ -14,7 +14,7 @@ const (
 	uplinkFirst     = 1 << 8
 	uplinkLast      = 8<<8 - 1
 	balancerFirst   = 8 << 8
-	balancerAuto    = 9 << 8 // Addresses below are given out only to those who ask for one.
+	balancerAuto    = 9 << 8 // Addresses below are assigned only on request.
 	balancerLast    = 0xfffe
 	gatewayOffset   = 1
 	firstInstance   = 10 // Addresses below are left for gateways and for clusters that want fixed ones.
@@ -23,8 +23,8 @@ const (
 	autoNetworkBits = 22
 )
 
-// autoRange is where automatic networks are cut from. It lies outside the ranges that clusters use by default for pods,
-// services and nodes.
+// autoRange is the range from which networks without a requested CIDR are allocated. It lies outside the ranges that
+// clusters use by default for pods, services and nodes.
 var autoRange = netip.MustParsePrefix("10.176.0.0/12")
 
 // addressAt returns the address offset steps into prefix.
@@ -65,7 +65,7 @@ func instanceRange(prefix netip.Prefix) (first, last uint32) {
 	return min(firstInstance, size/4), size - 2
 }
 
-// parseNetworkCIDR checks the CIDR asked for and returns it without host bits.
+// parseNetworkCIDR checks the requested CIDR and returns it without host bits.
 func parseNetworkCIDR(cidr string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil || !p.Addr().Is4() {

@@ -84,7 +84,7 @@ func (c *Cloud) balancerAddress(wanted string) (string, error) {
 	return wanted, nil
 }
 
-// checkTargets verifies that target instances exist. Later they may go; the load balancer then skips them.
+// checkTargets verifies that target instances exist. Instances may be deleted later; the load balancer then skips them.
 func (c *Cloud) checkTargets(who caller, listeners []api.Listener) error {
 	for _, l := range listeners {
 		for _, t := range l.Targets {

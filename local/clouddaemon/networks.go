@@ -53,7 +53,7 @@ func (c *Cloud) createNetwork(who caller, in api.CreateNetwork) (*api.Network, e
 	return &out, nil
 }
 
-// networkCIDR checks the CIDR asked for, or picks one.
+// networkCIDR checks the requested CIDR, or picks one.
 func (c *Cloud) networkCIDR(wanted string) (netip.Prefix, error) {
 	if wanted != "" {
 		return parseNetworkCIDR(wanted)

@@ -82,13 +82,13 @@ func (c *Cloud) writeContent(dir, prefix string, content io.Reader) (name string
 }
 
 // commitObject points the record of an object to its content, so that readers see the old or the new one, and never a
-// part. check, if not nil, is asked while nothing else changes, with the object that is there or nil. If the record
-// cannot be written the content is removed.
+// part. check, if not nil, is called with the existing object, or nil if there is none, while nothing else can change.
+// If the record cannot be written the content is removed.
 func (c *Cloud) commitObject(who caller, o *object, check func(old *object) error) error {
 	o.UpdatedAt = c.clock.Now().UTC()
 	var replaced string
 	err := c.store.update(func(tx *tx) error {
-		if _, err := c.bucketOf(who, o.Bucket); err != nil { // It may have gone while the content arrived.
+		if _, err := c.bucketOf(who, o.Bucket); err != nil { // It may have been deleted while the content arrived.
 			return err
 		}
 		old, exists := c.store.objects.get(objectKey(o.Bucket, o.Key))
@@ -155,7 +155,7 @@ func (c *Cloud) listObjects(who caller, bucketName, prefix, after string, limit 
 	return out, err
 }
 
-// nextKey is the first key that can come after another; "" stays, since it comes before all.
+// nextKey returns the first key that can follow another; "" remains "", which precedes all keys.
 func nextKey(key string) string {
 	if key == "" {
 		return ""

@@ -4,8 +4,8 @@ import (
 	api "hortus.dev/hortus/local/cloud"
 )
 
-// usage sums up what an account owns. Terminating instances no longer count: their room is given back as soon as
-// deletion is accepted, as in public clouds.
+// usage returns the resource usage of an account. Terminating instances do not count: their quota is released as soon
+// as the deletion is accepted, as in public clouds.
 func usage(s *store, account string, types map[string]api.MachineType) api.Limits {
 	var used api.Limits
 	for _, i := range s.instances.rows {
@@ -33,7 +33,7 @@ func usage(s *store, account string, types map[string]api.MachineType) api.Limit
 	return used
 }
 
-// checkQuota returns QuotaExceeded if used and more together are above a limit. Limits of 0 do not bound.
+// checkQuota returns QuotaExceeded if the sum of used and more exceeds a limit. A limit of 0 means no limit.
 func checkQuota(account string, limits, used, more api.Limits) error {
 	for _, c := range []struct {
 		what              string

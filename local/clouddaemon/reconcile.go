@@ -14,7 +14,7 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/fabric"
 )
 
-// kind says which reconciler a key is for.
+// kind selects the reconciler of a key.
 type kind string
 
 const (
@@ -30,16 +30,16 @@ type key struct {
 }
 
 const (
-	// workers is how many objects are worked on at once: starting an instance mostly waits for containerd, but two cores
-	// do not get faster by more.
+	// workers is the number of concurrent reconciles: starting an instance mostly waits for containerd, but more would
+	// not be faster on two cores.
 	workers = 8
-	// resyncEvery is how often everything is compared with the host without an event, for changes nobody announced.
+	// resyncEvery is the interval at which all records are compared with the host, for changes without an event.
 	resyncEvery = time.Minute
 )
 
 func (c *Cloud) enqueue(k kind, id string) { c.queue.Add(key{k, id}) }
 
-// enqueueAll looks at everything again.
+// enqueueAll enqueues all objects.
 func (c *Cloud) enqueueAll() {
 	c.store.view(func() {
 		for id := range c.store.networks.rows {
@@ -74,7 +74,7 @@ func (c *Cloud) runReconcilers(ctx context.Context) {
 	wg.Wait()
 }
 
-// followDriver enqueues what the driver announces, and everything from time to time.
+// followDriver enqueues the instances that the driver reports, and all objects every resyncEvery.
 func (c *Cloud) followDriver(ctx context.Context) {
 	ticker := c.clock.NewTicker(resyncEvery)
 	defer ticker.Stop()
@@ -179,8 +179,8 @@ func (c *Cloud) enqueueInstancesOf(networkID string) {
 	})
 }
 
-// removeLeftovers removes what is on the host without a record: the daemon was killed between the removal of a record
-// and the end of its work, or its state was thrown away.
+// removeLeftovers removes everything on the host that has no record: the daemon was killed after it had removed a
+// record and before it had finished, or its state was deleted.
 func (c *Cloud) removeLeftovers(ctx context.Context) error {
 	ids, err := c.driver.List(ctx)
 	if err != nil {

@@ -189,7 +189,7 @@ func (c *Cloud) writeBootFiles(i instance) ([]driver.Mount, error) {
 	return mounts, nil
 }
 
-// trimConsole empties a console log that has become too long. Its writer appends, so it can go on.
+// trimConsole empties a console log that has become too long. Its writer appends, so it can continue.
 func (c *Cloud) trimConsole(id string) error {
 	info, err := os.Stat(c.consolePath(id))
 	if err != nil || info.Size() <= maxConsoleBytes {

@@ -59,7 +59,7 @@ func (c *Cloud) serves(address netip.Addr) bool {
 }
 
 // proxyConfig resolves the targets of a load balancer. Instances that are gone or lost are left out. The caller holds
-// the store.
+// the store's lock.
 func (c *Cloud) proxyConfig(l loadBalancer) proxy.Config {
 	out := proxy.Config{
 		Address:     netip.MustParseAddr(l.Address),

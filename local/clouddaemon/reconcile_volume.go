@@ -22,8 +22,8 @@ func (c *Cloud) reconcileVolume(id string) error {
 	return c.store.update(func(tx *tx) error { c.store.volumes.remove(tx, id); return nil })
 }
 
-// reconcileVolumesOf makes the volumes appear in an instance that the records attach to it, all others disappear, and
-// notes what has been reached.
+// reconcileVolumesOf makes those volumes appear in an instance that are attached to it by their records, makes all
+// others disappear, and records the result.
 func (c *Cloud) reconcileVolumesOf(ctx context.Context, instanceID string) error {
 	var all []volume
 	c.store.view(func() {
@@ -59,7 +59,7 @@ func (c *Cloud) reconcileVolumesOf(ctx context.Context, instanceID string) error
 	})
 }
 
-// afterSetVolumes is the record of a volume after the driver has done what the record said.
+// afterSetVolumes is the record of a volume after the driver has carried it out.
 func afterSetVolumes(v volume) volume {
 	switch v.State {
 	case api.StateAttaching:

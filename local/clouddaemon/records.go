@@ -6,17 +6,17 @@ import (
 	api "hortus.dev/hortus/local/cloud"
 )
 
-// The records embed what clients see and add what only the daemon needs.
+// The records embed the types of the API and add the fields that only the daemon needs.
 
 type instance struct {
 	api.Instance
-	// RequestHash tells a repeated create call from one with other parameters under the same name.
+	// RequestHash distinguishes a repeated create call from one with other parameters under the same name.
 	RequestHash string `json:"requestHash"`
-	// Reboot asks the reconciler to stop the instance once.
+	// Reboot requests that the reconciler stops the instance once.
 	Reboot bool `json:"reboot,omitempty"`
 	// Exits counts ends of the instance in a row, each soon after its start; it sets the pause before the next boot.
 	Exits int `json:"exits,omitempty"`
-	// ExitedAt is when the daemon saw the last end.
+	// ExitedAt is the time at which the daemon saw the last end.
 	ExitedAt time.Time `json:"exitedAt,omitzero"`
 }
 
@@ -28,8 +28,8 @@ func (r instance) uniqueName() string { return nameKey(r.Account, r.Name) }
 type network struct {
 	api.Network
 	RequestHash string `json:"requestHash"`
-	// LastAddress is the address given out last; the search for a free one goes on behind it, so that an address is
-	// reused as late as possible and clients notice that the machine behind it has changed.
+	// LastAddress is the last assigned address; the search for a free one continues after it. So an address is reused
+	// as late as possible, and clients notice that the machine behind it has changed.
 	LastAddress string `json:"lastAddress,omitempty"`
 }
 
@@ -78,9 +78,9 @@ type object struct {
 	// ETag is the entity tag without quotes: the MD5 of the content, or of its parts with their number. Objects of older
 	// versions have none.
 	ETag string `json:"etag,omitempty"`
-	// PartSizes are the sizes of the parts it was uploaded in, empty if it came as a whole.
+	// PartSizes are the sizes of the parts it was uploaded in, empty if it was uploaded as a whole.
 	PartSizes []int64 `json:"partSizes,omitempty"`
-	// Headers are what S3 clients want to get back with the content: its type, their own metadata, its checksum.
+	// Headers are the headers that S3 clients get back with the content: its type, their own metadata, its checksum.
 	Headers map[string]string `json:"headers,omitempty"`
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// renewBefore is how long before its end the server certificate is replaced, checked with every connection.
+	// renewBefore is how long before its expiry the server certificate is replaced, checked with every connection.
 	renewBefore = 60 * 24 * time.Hour
 	// shutdownWait bounds the wait for requests that are under way; long polls are cut.
 	shutdownWait = 100 * time.Millisecond
@@ -57,8 +57,8 @@ func (c *Cloud) Run(ctx context.Context, ready func(endpoint string)) error {
 	return group.Wait()
 }
 
-// carryOut removes leftovers and then carries out the records. Leftovers go first, but an error there (containerd may
-// still be starting) must not keep the rest from working: they are tried again at the next resync.
+// carryOut removes leftovers and then carries out the records. Leftovers are removed first, but an error there
+// (containerd may still be starting) must not stop the rest: their removal is retried at the next resync.
 func (c *Cloud) carryOut(ctx context.Context) error {
 	c.enqueueAll()
 	go func() {
@@ -149,8 +149,8 @@ func (c *Cloud) startAPI(ctx context.Context, group *errgroup.Group) (endpoint s
 	return c.endpoint, nil
 }
 
-// serverCertificates loads the CA, made at the first start, and returns what shows a connection the server certificate,
-// which is replaced before its end.
+// serverCertificates loads the CA, made at the first start, and returns a function that returns the server certificate
+// for a connection. The function replaces the certificate before its expiry.
 func (c *Cloud) serverCertificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	ca, err := c.loadCA()
 	if err != nil {
@@ -199,8 +199,8 @@ func (c *Cloud) serverCertificate(ca *pki.CA) (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// endsSoon reports whether a certificate is to be replaced. One that ends with its CA stays: another would end with it,
-// too.
+// endsSoon reports whether a certificate is to be replaced. One that expires together with its CA stays, since its
+// replacement would expire at the same time.
 func endsSoon(leaf *x509.Certificate, ca *pki.CA, now time.Time) bool {
 	return now.Add(renewBefore).After(leaf.NotAfter) && leaf.NotAfter.Before(ca.Cert().NotAfter)
 }

@@ -13,8 +13,8 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/s3"
 )
 
-// newS3 makes the library's server. What it would do less strictly than S3, or not at all, is done before a request
-// gets there: credentials and accounts, faults, checksums and lengths of bodies.
+// newS3 makes the library's server. Everything that the library does less strictly than S3, or not at all, is done
+// before a request reaches it: credentials and accounts, faults, checksums and lengths of bodies.
 func (c *Cloud) newS3() *gofakes3.GoFakeS3 {
 	return gofakes3.New(&s3Backend{c},
 		gofakes3.WithTimeSkewLimit(0), // The signature has been checked.
@@ -39,7 +39,7 @@ func withCaller(ctx context.Context, who caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, who)
 }
 
-// callerOf returns who sent the S3 request with this context.
+// callerOf returns the caller of the S3 request with this context.
 func callerOf(ctx context.Context) caller {
 	who, ok := ctx.Value(callerKey{}).(caller)
 	if !ok {
@@ -75,7 +75,7 @@ func (c *Cloud) serveS3(w http.ResponseWriter, r *http.Request) {
 	s3.Serve(c.s3.Server(), w, opened)
 }
 
-// discard is an answer that nobody gets.
+// discard is a response that is not sent.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
@@ -96,7 +96,8 @@ func (c *Cloud) authenticateS3(r *http.Request) (caller, error) {
 	return found.caller(), nil
 }
 
-// permitS3 refuses what concerns buckets of other accounts, or other buckets than the one the credentials are for.
+// permitS3 refuses operations on buckets of other accounts, and on any bucket but the one that the credentials are
+// limited to.
 func (c *Cloud) permitS3(who caller, op s3.Operation) error {
 	limited := who.bucket != "" && (op.Bucket != who.bucket || op.Name == s3.CreateBucket || op.Name == s3.DeleteBucket)
 	buckets := []string{op.Bucket, op.SourceBucket}
@@ -116,8 +117,8 @@ func (c *Cloud) permitS3(who caller, op s3.Operation) error {
 	return nil
 }
 
-// s3Error is the answer to a request that failed before it got to the library: the codes of S3 where it has one, and
-// the cloud's own elsewhere, so that classification by text finds the same class as for other operations.
+// s3Error is the response to a request that failed before it reached the library. It has the code of S3 if there is
+// one, and the cloud's own otherwise, so that text-based classification finds the same class as for other operations.
 func s3Error(err error) *s3.Error {
 	var refused *s3.Error
 	var body gofakes3.Error

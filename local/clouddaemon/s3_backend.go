@@ -137,8 +137,8 @@ func commonPrefix(key, prefix, delimiter string) string {
 	return prefix + name + delimiter
 }
 
-// afterPrefix is where keys that do not have a prefix, and come after those that have it, begin. There are none after
-// a prefix of nothing but the highest byte.
+// afterPrefix returns the start of the keys after all keys with a prefix. There are none after a prefix that consists
+// of the highest byte only.
 func afterPrefix(prefix string) (start string, more bool) {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {
@@ -225,8 +225,8 @@ func keptHeaders(in map[string]string) map[string]string {
 	return out
 }
 
-// writeConditions is what If-Match and If-None-Match of a request demand of the object that is replaced. The library
-// has looked before; this is asked while nothing else changes.
+// writeConditions returns a check of the object to be replaced against If-Match and If-None-Match of a request. The
+// library has checked them before; this check runs while nothing else can change.
 func writeConditions(ctx context.Context) func(*object) error {
 	if !gofakes3.HasWriteConditions(ctx) {
 		return nil

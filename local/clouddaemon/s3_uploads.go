@@ -146,11 +146,11 @@ func (b *s3Backend) UploadPart(
 		if u.ended {
 			err = gofakes3.ErrNoSuchUpload
 		}
-		_ = os.Remove(b.c.path(uploadsDir, string(id), file)) // It goes with the upload at the latest.
+		_ = os.Remove(b.c.path(uploadsDir, string(id), file)) // It is removed with the upload at the latest.
 		return "", err
 	}
 	if old, ok := u.parts[number]; ok {
-		_ = os.Remove(b.c.path(uploadsDir, string(id), old.file)) // It goes with the upload at the latest.
+		_ = os.Remove(b.c.path(uploadsDir, string(id), old.file)) // It is removed with the upload at the latest.
 	}
 	u.parts[number] = part{file: file, size: size, md5: sum.Sum(nil)}
 	return quotedHash(u.parts[number].md5), nil

@@ -22,7 +22,7 @@ const (
 	revisionKey    = "revision"
 	// openTimeout bounds the wait for the database lock, which a daemon that is just being killed may still hold.
 	openTimeout = 10 * time.Second
-	// eventsKept bounds the events in memory. A client that lags further behind is told to list again.
+	// eventsKept bounds the events in memory. A client that lags further behind gets a reset and lists again.
 	eventsKept = 4096
 )
 
@@ -152,7 +152,7 @@ func (t *tx) event(e api.Event, change string) {
 	}
 }
 
-// update runs fn alone; what it puts and removes is written in one transaction, or not at all if fn or the write fails.
+// update runs fn alone; its changes are written in one transaction, or not at all if fn or the write fails.
 func (s *store) update(fn func(*tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,15 +207,15 @@ func (s *store) commit(t *tx) error {
 	return nil
 }
 
-// eventsSince returns what happened after revision since, and a channel that is closed when more does.
+// eventsSince returns the events after revision since, and a channel that is closed at the next event.
 func (s *store) eventsSince(since int64) (api.EventList, <-chan struct{}) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return selectEvents(s.events, s.revision, since), s.changed
 }
 
-// selectEvents picks the events after since. It asks for a reset when some of them are no longer in events, or when
-// since lies in the future, as it does after the state was thrown away.
+// selectEvents picks the events after since. It requests a reset if some of them are no longer in events, or if since
+// lies in the future, as it does after the state was deleted.
 func selectEvents(events []api.Event, revision, since int64) api.EventList {
 	list := api.EventList{Revision: revision, Events: []api.Event{}}
 	if since == 0 || since == revision {

@@ -9,11 +9,11 @@ import (
 	api "hortus.dev/hortus/local/cloud"
 )
 
-// row is what a table needs to know of its records: how they appear in events and under which name they are unique.
+// row is the part of a record that a table needs: its form in events, and the name under which it is unique.
 type row interface {
 	// event describes the record; Revision and Type are filled in by the transaction.
 	event() api.Event
-	// uniqueName is the account and name a create call is idempotent by, "" if the key already is that.
+	// uniqueName is the account and name by which create calls are idempotent, "" if the key serves as such.
 	uniqueName() string
 }
 
@@ -31,7 +31,7 @@ func newTable[T row](kind string) *table[T] {
 
 func (t *table[T]) bucket() string { return t.kind }
 
-// load takes a record from the database without telling anybody.
+// load adds a record from the database without an event.
 func (t *table[T]) load(key string, data []byte) error {
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {

@@ -98,20 +98,20 @@ func (c *Cloud) deleteVolume(who caller, id string) error {
 	return err
 }
 
-// attachVolume lets a volume appear in an instance. The same request again changes nothing.
+// attachVolume attaches a volume to an instance. A repeated request changes nothing.
 func (c *Cloud) attachVolume(who caller, id, instanceID string) (*api.Volume, error) {
 	return c.changeAttachment(who, id, instanceID, attached)
 }
 
-// detachVolume lets a volume disappear from an instance. The same request again changes nothing, nor does one for an
-// instance that the volume is not attached to (any more).
+// detachVolume detaches a volume from an instance. It changes nothing if the volume is not, or no longer, attached to
+// this instance.
 func (c *Cloud) detachVolume(who caller, id, instanceID string) (*api.Volume, error) {
 	return c.changeAttachment(who, id, instanceID,
 		func(v volume, _ instance) (volume, error) { return detached(v, instanceID) })
 }
 
-// changeAttachment replaces the record of a volume by what decide says. The instance's record is empty if there is none
-// that the caller may see.
+// changeAttachment replaces the record of a volume by the result of decide. The instance's record is empty if there is
+// none that the caller may see.
 func (c *Cloud) changeAttachment(
 	who caller, id, instanceID string, decide func(volume, instance) (volume, error),
 ) (*api.Volume, error) {
@@ -179,7 +179,7 @@ func detached(v volume, instanceID string) (volume, error) {
 // volumePath is the directory behind a volume.
 func (c *Cloud) volumePath(id string) string { return c.path("volumes", id) }
 
-// attachedPath is the directory in which the volumes of an instance appear that are attached while it exists.
+// attachedPath returns the directory of the volumes that were attached to an instance after its creation.
 func (c *Cloud) attachedPath(instanceID string) string {
 	return c.path("instances", instanceID, "volumes")
 }

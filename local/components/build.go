@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// heartbeat is how often a running build says so. A cold Kubernetes build takes 5 to 10 minutes on two cores.
+	// heartbeat is the interval of the progress messages of a running build. A cold Kubernetes build takes 5 to 10
+	// minutes on two cores.
 	heartbeat = 30 * time.Second
 	// stopGrace is how long the compiler may take to clean up after an interrupt, before it is killed.
 	stopGrace = 10 * time.Second
@@ -25,14 +26,14 @@ const (
 // Builder builds components. The zero value is not usable: Source and Artifacts have to be set.
 type Builder struct {
 	Source    string // Folder with the source folders of the components.
-	Artifacts string // Folder the programs go to, below bin.
+	Artifacts string // Folder of the built programs, below bin.
 	// Progress receives one line per event; nil means silence.
 	Progress io.Writer
 	// Force builds even what is up to date.
 	Force bool
 }
 
-// Status is what is known about one component without building it.
+// Status is the build status of one component.
 type Status struct {
 	Component Component
 	State     State
@@ -144,7 +145,7 @@ func (b *Builder) buildLocked(ctx context.Context, c Component, prefix string) e
 }
 
 // build compiles into a scratch folder and moves the programs into place only when all are complete. The scratch folder
-// is inside the component's folder, under the same lock, so what a killed build left behind can be removed safely.
+// is inside the component's folder, under the same lock, so the leftovers of a killed build can be removed safely.
 func (b *Builder) build(ctx context.Context, c Component) (*stamp, error) {
 	dir := c.Dir(b.Artifacts)
 	scratch, err := filepath.Abs(filepath.Join(dir, ".scratch"))
@@ -231,7 +232,7 @@ func (c Component) goArguments() []string {
 	}
 }
 
-// inputs hashes what decides how the programs of the component come out.
+// inputs returns a hash of everything that determines the programs of the component.
 func (b *Builder) inputs(ctx context.Context, c Component) (string, error) {
 	folder := filepath.Join(b.Source, c.Folder)
 	with := compiler{Arch: runtime.GOARCH}
@@ -273,10 +274,10 @@ func (b *Builder) progress() io.Writer {
 	return b.Progress
 }
 
-// lockPoll is how often a taken lock is tried again; builds last seconds to minutes.
+// lockPoll is the interval at which a held lock is tried again; builds last seconds to minutes.
 const lockPoll = 200 * time.Millisecond
 
-// lock takes an exclusive lock on the file. The kernel gives it back when the process dies.
+// lock takes an exclusive lock on the file. The kernel releases it when the process dies.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// DebianPackage is something the distribution has to provide. Presence is checked by file and not by asking dpkg, so
-// that a distribution with other packages but the same files will do.
+// DebianPackage is a package that the distribution has to provide. Its presence is checked by its files and not with
+// dpkg, so that a distribution with other packages but the same files will do.
 type DebianPackage struct {
 	Name string
 	// One of these says how to tell: a program on the search path, globs of which one has to match, or a function.
@@ -31,7 +31,7 @@ var (
 	libseccomp = DebianPackage{Name: "libseccomp-dev", files: []string{"/usr/lib/libseccomp.a", "/usr/lib/*/libseccomp.a"}}
 )
 
-// MachinePackages are the distribution's programs that go into machine images.
+// MachinePackages are the packages with the distribution's programs in machine images.
 var MachinePackages = []DebianPackage{
 	{Name: "busybox-static", present: func() bool { _, err := StaticBusybox(); return err == nil }},
 	{Name: "conntrack", program: "conntrack"},
@@ -40,13 +40,13 @@ var MachinePackages = []DebianPackage{
 	{Name: "nftables", program: "nft"},
 }
 
-// Systemd is what tests of the node agent run as process 1 of a host.
+// Systemd is the package of process 1 of hosts in tests of the node agent.
 var Systemd = DebianPackage{Name: "systemd", files: []string{"/usr/lib/systemd/systemd"}}
 
 // sbin is searched too: an unprivileged user's PATH often lacks it.
 var sbin = []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
 
-// TestPackages are the distribution's programs that go into images of Kubernetes' end-to-end tests.
+// TestPackages are the packages with the distribution's programs in images of Kubernetes' end-to-end tests.
 var TestPackages = []DebianPackage{
 	{Name: "bash", program: "bash"},
 	{Name: "bind9-dnsutils", program: "dig"},
@@ -116,8 +116,8 @@ func missingPackages(packages []DebianPackage) []string {
 	return slices.Compact(missing)
 }
 
-// EnsurePackages installs what is missing with apt-get. Where that is not possible the error says what the user has to
-// install.
+// EnsurePackages installs missing packages with apt-get. Where that is not possible, the error names the packages that
+// the user has to install.
 func EnsurePackages(ctx context.Context, progress io.Writer, packages ...DebianPackage) error {
 	missing := missingPackages(packages)
 	if len(missing) == 0 {
@@ -162,7 +162,8 @@ func runQuietly(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// errorLines is how much of a failed command's output is shown: compilers and apt-get say what matters last.
+// errorLines is the number of lines shown of the end of a failed command's output: compilers and apt-get print the
+// cause last.
 const errorLines = 20
 
 func tail(text string, lines int) string {

@@ -9,7 +9,7 @@ import (
 )
 
 // BuildOwn compiles a program of this project, for example ./cmd/echo of the module in the given folder, and returns
-// its path. It is called every time and leaves the question of what changed to go, which answers within a second.
+// its path. It can be called every time: the go command finds out within a second whether anything has changed.
 func BuildOwn(ctx context.Context, module, pkg, artifacts string) (string, error) {
 	name := filepath.Base(pkg)
 	output, err := filepath.Abs(filepath.Join(artifacts, "bin", name, "dev", name))

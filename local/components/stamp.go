@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// stampFile lies beside the programs it describes.
+// stampFile lies next to the programs that it describes.
 const stampFile = ".stamp.json"
 
-// stamp records what a component was built from, and what came out.
+// stamp records the inputs and the results of the build of a component.
 type stamp struct {
-	// Inputs is the hash of everything that decides what the programs are.
+	// Inputs is the hash of everything that determines the programs.
 	Inputs  string    `json:"inputs"`
 	BuiltAt time.Time `json:"builtAt"`
 	// Seconds the build took.
@@ -26,7 +26,7 @@ type stamp struct {
 	Sizes map[string]int64 `json:"sizes"`
 }
 
-// compiler identifies what turns sources into programs.
+// compiler identifies the toolchain that builds the programs.
 type compiler struct {
 	GoVersion string `json:"goVersion"`
 	Arch      string `json:"arch"`
@@ -74,7 +74,7 @@ const (
 	Built   State = "built"
 )
 
-// readState compares the stamp in dir with the inputs and with the files beside it. The stamp is nil when missing.
+// readState compares the stamp in dir with the inputs and with the files next to it. The stamp is nil when missing.
 func readState(dir, inputs string) (State, *stamp, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, stampFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,7 @@ func readState(dir, inputs string) (State, *stamp, error) {
 	return Built, s, nil
 }
 
-// LastBuild tells which version of a component was built last, and how long that took; "" if none has been.
+// LastBuild returns the version of a component that was built last, and how long that took; "" if none has been built.
 func LastBuild(artifacts, name string) (version string, took time.Duration, err error) {
 	var last time.Time
 	for _, c := range All() {

@@ -14,7 +14,7 @@ const (
 	CNIVersion        = "1.9.1"
 )
 
-// KubernetesDefaultVersion is what the landscape's own clusters run and what is built ahead of first use.
+// KubernetesDefaultVersion is the version of the landscape's own clusters; it is built before its first use.
 const KubernetesDefaultVersion = "1.36.3"
 
 // KubernetesVersions lists every Kubernetes version that can be built, newest first, without the leading v.
@@ -26,7 +26,7 @@ var E2EVersions = []string{KubernetesDefaultVersion, "1.35.4", "1.34.4"}
 
 // Component is a set of programs built from one source in one version.
 type Component struct {
-	// Name and Version say where the programs end up: <artifacts>/bin/<Name>/<Version>. Version starts with v.
+	// Name and Version determine the folder of the programs: <artifacts>/bin/<Name>/<Version>. Version starts with v.
 	Name, Version string
 	// Folder is the source folder below the components folder. It is unique, so it also selects the component by name.
 	Folder   string
@@ -35,7 +35,7 @@ type Component struct {
 	OnDemand bool
 	// Language of the source; Go unless stated.
 	Language Language
-	// Tags and LDFlags are passed to go build beside those every component gets.
+	// Tags and LDFlags are passed to go build in addition to the common ones.
 	Tags    []string
 	LDFlags []string
 	// CGO links against libraries of the distribution, statically.
@@ -44,7 +44,7 @@ type Component struct {
 	Needs []DebianPackage
 }
 
-// Language says which compiler a component needs.
+// Language is the language of a component's source.
 type Language string
 
 const (
@@ -61,7 +61,7 @@ type Program struct {
 	Links []string
 }
 
-// HyperkubeLinks are the programs inside hyperkube, which behaves as the one it is called as.
+// HyperkubeLinks are the programs inside hyperkube, which behaves as the program by whose name it is called.
 var HyperkubeLinks = []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"}
 
 // All returns the table of components in the order in which they are built.
@@ -189,8 +189,9 @@ func majorMinor(version string) (major, minor string) {
 	return major, minor
 }
 
-// Select returns the components that names mean, in table order. A name is a folder ("kubernetes-1.35.4"), a component
-// name with all its versions ("kubernetes"), or both name and version ("kubernetes@v1.35.4", the v may be left out).
+// Select returns the components that names select, in table order. A name is a folder ("kubernetes-1.35.4"), a
+// component name with all its versions ("kubernetes"), or both name and version ("kubernetes@v1.35.4", the v may be
+// left out).
 func Select(all []Component, names ...string) ([]Component, error) {
 	wanted := make([]bool, len(all))
 	for _, name := range names {
@@ -226,7 +227,7 @@ func (c Component) Dir(artifacts string) string {
 	return filepath.Join(artifacts, "bin", c.Name, c.Version)
 }
 
-// Path is where the named program of the component is after a build.
+// Path returns the path of a program of the component after a build.
 func (c Component) Path(artifacts, program string) string {
 	return filepath.Join(c.Dir(artifacts), program)
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Unpack returns the folder with the files of a package of the distribution, and of those it needs that are not
+// Unpack returns the folder with the files of a package of the distribution, and of its dependencies that are not
 // installed here. It is for packages that would start a server on this machine if they were installed. Like components,
 // the folder is kept among the artifacts.
 func Unpack(ctx context.Context, progress io.Writer, artifacts, name string) (string, error) {
@@ -47,7 +47,7 @@ func Unpack(ctx context.Context, progress io.Writer, artifacts, name string) (st
 	return root, nil
 }
 
-// fetch downloads a package with what it needs, and unpacks all into root.
+// fetch downloads a package with its dependencies, and unpacks all into root.
 func fetch(ctx context.Context, name, archives, root string) error {
 	if err := os.MkdirAll(filepath.Join(archives, "partial"), 0o755); err != nil {
 		return err
@@ -56,7 +56,7 @@ func fetch(ctx context.Context, name, archives, root string) error {
 	if err != nil {
 		return err
 	}
-	// Nothing of the system changes, so whoever installs something meanwhile need not be waited for.
+	// Nothing of the system changes, so there is no need to wait for concurrent installations.
 	err = aptInstall(ctx, "--download-only", "-o", "Dir::Cache::archives="+absolute, "-o", "Debug::NoLocking=1", name)
 	if err != nil {
 		return err

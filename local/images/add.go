@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// nobody is the user that programs of others run as.
+// nobody is the ID of the user that programs of others run as.
 const nobody = "65532"
 
 // Add packs a static program as an image and puts it into the layout, from which machines of the local cloud pull it.

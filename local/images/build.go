@@ -23,7 +23,7 @@ import (
 	"hortus.dev/hortus/local/components"
 )
 
-// Options say what to build and from what.
+// Options select the images to build and their sources.
 type Options struct {
 	// Artifacts holds built programs (bin) and the image layout (images).
 	Artifacts string
@@ -39,10 +39,10 @@ type Options struct {
 	Progress io.Writer
 }
 
-// LayoutDir is where the image layout is.
+// LayoutDir returns the directory of the image layout.
 func LayoutDir(artifacts string) string { return filepath.Join(artifacts, "images") }
 
-// pruneAge is how old an unused blob has to be before it is removed. A pull of a replaced image is over long before.
+// pruneAge is the minimum age of unused blobs that are removed. A pull of a replaced image is over long before.
 const pruneAge = 10 * time.Minute
 
 // Build brings the named images of the layout up to date.
@@ -218,7 +218,7 @@ func lockLayout(artifacts string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Select returns the images that the names mean, in build order. A name is a full image name, its last part with tag
+// Select returns the images that the names select, in build order. A name is a full image name, its last part with tag
 // ("machine:1.1.0") or without ("machine", all its tags), or "e2e" for [E2E].
 func Select(names ...string) ([]string, error) {
 	wanted := map[string]bool{}
@@ -239,7 +239,7 @@ func Select(names ...string) ([]string, error) {
 }
 
 // Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions, which are built
-// when a cluster asks for them, and those of Kubernetes' end-to-end tests.
+// when a cluster pulls them, and those of Kubernetes' end-to-end tests.
 func Defaults() []string {
 	left := E2E()
 	for _, v := range components.KubernetesVersions {

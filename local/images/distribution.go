@@ -14,7 +14,7 @@ import (
 	"hortus.dev/hortus/local/components"
 )
 
-// program of the distribution, where it goes in an image, and what else it is called there.
+// program is a program of the distribution, with its path and its other names in an image.
 type program struct {
 	name, path string
 	links      []string
@@ -32,8 +32,9 @@ var distributionPrograms = []program{
 	}},
 }
 
-// protocols is what nft names protocols by. Without it nft lists them as numbers, and kube-proxy, which compares its
-// lists with what it wants once an hour and after each start, would take all Services out of them.
+// protocols is the file from which nft takes the names of protocols. Without it nft lists them as numbers, and
+// kube-proxy, which compares nft's lists with the desired ones once an hour and after each start, would remove all
+// Services from them.
 const protocols = `icmp 1 ICMP
 tcp 6 TCP
 udp 17 UDP
@@ -88,8 +89,8 @@ func collect(ctx context.Context, programs []program, plugins ...string) ([]Entr
 	return entries, nil
 }
 
-// sharedLibraries asks the dynamic loader, which knows the search paths of this machine, and looks into further folders
-// first.
+// sharedLibraries returns the libraries of files as the dynamic loader finds them, which knows the search paths of this
+// machine; it searches the given folders first.
 func sharedLibraries(ctx context.Context, files []string, folders ...string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "ldd", files...)
 	if len(folders) > 0 {

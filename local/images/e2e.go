@@ -20,7 +20,7 @@ const (
 	testRepository = "registry.k8s.io/e2e-test-images/"
 	// testComponent has the programs of most images, in the default version.
 	testComponent = "e2e"
-	// groupE2E is what [Select] takes for all of them.
+	// groupE2E is the name by which [Select] selects all of them.
 	groupE2E = "e2e"
 )
 
@@ -30,9 +30,9 @@ var (
 	testEtcds  = []string{"registry.k8s.io/etcd:3.6.8-0", "registry.k8s.io/etcd:3.6.6-0", "registry.k8s.io/etcd:3.6.4-0"}
 )
 
-// E2E lists the images that Kubernetes' own end-to-end tests run, in the tags that those of all versions ask for,
-// without [Pause] and [Etcd], which are there anyway. They behave like the originals as far as the conformance tests
-// look at them: nginx, for instance, is any server on port 80.
+// E2E lists the images that Kubernetes' own end-to-end tests run, in the tags that the tests of all versions request,
+// without [Pause] and [Etcd], which exist anyway. They behave like the originals as far as the conformance tests look
+// at them: nginx, for instance, is any server on port 80.
 func E2E() []string {
 	names := slices.DeleteFunc(slices.Concat(testPauses, testEtcds),
 		func(name string) bool { return name == image.Pause || name == image.Etcd })
@@ -42,13 +42,14 @@ func E2E() []string {
 	return names
 }
 
-// testImage is one of those images, beside the programs of the distribution and the tools for tests. It has the same
-// content under all its tags.
+// testImage describes one of those images: its content in addition to the programs of the distribution and the tools
+// for tests. It has the same content under all its tags.
 type testImage struct {
 	tags            []string
 	user            string
 	entrypoint, cmd []string
-	// programs of the component, the end-to-end tests unless stated, go to the root folder, files wherever they say.
+	// programs of the component, the end-to-end tests unless stated, are put into the root folder, files at their own
+	// paths.
 	component string
 	programs  []string
 	files     []Entry
@@ -74,7 +75,7 @@ if [[ $# = 2 && $1 = -c && $2 =~ ^[a-z]+$ && $(type -t "$2") = file ]]; then exe
 exec -a "$0" /bin/busybox "$@"
 `
 
-// serveHTTPD stands for Apache: probes see at once which files are there, and the server ends when it is told to.
+// serveHTTPD stands in for Apache: probes see at once which files exist, and the server ends on SIGTERM.
 const serveHTTPD = "trap exit TERM; busybox httpd -f -p 80 -h /usr/local/apache2/htdocs & wait"
 
 // testImages have the tags of Kubernetes 1.36, 1.35 and 1.34, in this order where they differ.

@@ -73,7 +73,8 @@ func normalize(entries []Entry) ([]Entry, error) {
 	return sorted, nil
 }
 
-// epoch is the time of every file and image: what an image contains decides its digest, not when it was made.
+// epoch is the time of every file and image: the digest of an image depends on its content, not on the time of its
+// build.
 var epoch = time.Unix(0, 0).UTC()
 
 // writeTar writes normalized entries as an uncompressed layer.

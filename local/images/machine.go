@@ -10,8 +10,9 @@ const group = `root:x:0:
 nogroup:x:65534:
 `
 
-// machineFiles is what a root file system needs beside programs. Host name, hosts, resolv.conf and machine-id differ
-// from machine to machine, so process 1 writes them at boot, together with containerd's configuration and unit.
+// machineFiles returns the files that a root file system needs besides programs. Host name, hosts, resolv.conf and
+// machine-id differ from machine to machine, so process 1 writes them at boot, together with containerd's configuration
+// and unit.
 func machineFiles() []Entry {
 	entries := []Entry{
 		temporary,
@@ -33,7 +34,7 @@ func machineFiles() []Entry {
 	return entries
 }
 
-// osRelease is what nodes report as their OS image.
+// osRelease returns the content of os-release, from which nodes report their OS image.
 func osRelease(version string) []byte {
 	return fmt.Appendf(nil, `NAME="Hortus Machine"
 ID=hortus-machine

@@ -7,7 +7,7 @@ import (
 	"hortus.dev/hortus/local/components"
 )
 
-// Echo is a workload that answers with what it was asked.
+// Echo is a workload that answers with the request it received.
 const Echo = "hortus.dev/echo:1.0.0"
 
 // MachineVersions lists the versions of the machine image, newest first. They differ only in what os-release says,

@@ -16,18 +16,18 @@ import (
 	"hortus.dev/hortus/local/components"
 )
 
-// patience is how long a pull waits for a build. Then people are told what is going on, and the container runtime asks
-// again, after pauses that get longer. containerd waits 30 s for an answer to begin.
+// patience is how long a pull waits for a build. Then it fails with a message about the build, and the container
+// runtime retries it after growing pauses. containerd waits 30 s for a response to begin.
 const patience = 20 * time.Second
 
-// OnDemand builds the images of a Kubernetes version when one of them is asked for the first time. It builds one
-// version after the other, and goes on when who has asked is gone.
+// OnDemand builds the images of a Kubernetes version when one of them is requested for the first time. It builds one
+// version after the other, and continues when the requester has disconnected.
 type OnDemand struct {
 	// Build makes images, all of one version, and ends with the process.
 	Build func(names []string) error
 	Log   *slog.Logger
 	Clock clock.Clock
-	// LastBuild tells which Kubernetes version was built last, and how long it took; "" if none has been.
+	// LastBuild returns the Kubernetes version that was built last, and how long it took; "" if none has been built.
 	LastBuild func() (version string, took time.Duration, err error)
 
 	mu     sync.Mutex
@@ -64,7 +64,7 @@ func (o *OnDemand) Make(ctx context.Context, name string) error {
 	return o.explain(version, build)
 }
 
-// explain to people why there is no image yet.
+// explain returns an error that tells people why there is no image yet.
 func (o *OnDemand) explain(version string, build *versionBuild) error {
 	o.mu.Lock()
 	begun := build.begun
@@ -84,7 +84,7 @@ func (o *OnDemand) explain(version string, build *versionBuild) error {
 	return errors.New(text)
 }
 
-// start begins the build unless it runs. A build that has failed is tried again when somebody asks again.
+// start begins the build unless it runs. A failed build is retried at the next request.
 func (o *OnDemand) start(version string) *versionBuild {
 	o.mu.Lock()
 	defer o.mu.Unlock()

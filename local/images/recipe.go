@@ -11,11 +11,11 @@ import (
 	"hortus.dev/hortus/local/components"
 )
 
-// recipe says what an image consists of.
+// recipe describes the content of an image.
 type recipe struct {
 	name   string
 	layers [][]Entry
-	// entrypoint and cmd are what a container runs unless told otherwise, user as whom; empty means root.
+	// entrypoint and cmd are the default command of a container, user is its default user; empty means root.
 	entrypoint, cmd []string
 	user            string
 }
@@ -25,9 +25,9 @@ type sources struct {
 	artifacts string
 	// distribution holds the programs and libraries taken from the distribution, ready for a layer.
 	distribution []Entry
-	// sshServer holds what machines have beside it, for people who log in.
+	// sshServer holds the SSH server that machines have in addition, for people who log in.
 	sshServer []Entry
-	// tools holds what images of tests have beside it.
+	// tools holds the programs that images of tests have in addition.
 	tools []Entry
 	// Programs of the project itself.
 	hortus, tunnel, machineInit, cniPolicy, echo string
@@ -185,8 +185,8 @@ func kubernetesRecipe(name, version, program string, from sources) (recipe, erro
 	return r, nil
 }
 
-// machineRecipe: the layers go from what changes least to what changes most, and only the last differs between
-// versions.
+// machineRecipe: the layers are ordered from the least to the most frequently changed, and only the last differs
+// between versions.
 func machineRecipe(name, version string, from sources) (recipe, error) {
 	var runtime []Entry
 	for _, p := range []struct{ component, dir string }{

@@ -14,7 +14,8 @@ import (
 
 const sshServerProgram = "/usr/sbin/sshd"
 
-// sshServerFiles are the SSH server, what makes its key, and the programs that newer versions run for each connection.
+// sshServerFiles are the SSH server, the generator of its key, and the programs that newer versions run for each
+// connection.
 var sshServerFiles = []string{
 	sshServerProgram, "/usr/bin/ssh-keygen", "/usr/lib/openssh/sshd-session", "/usr/lib/openssh/sshd-auth",
 }
@@ -49,7 +50,7 @@ func sshServer(ctx context.Context, progress io.Writer, artifacts string, there 
 	return entries, nil
 }
 
-// sshServerPrograms says where the files are: unpacked in root, or installed on this machine.
+// sshServerPrograms returns the programs with their paths: unpacked in root, or installed on this machine.
 func sshServerPrograms(root string, exists func(path string) bool) []string {
 	var programs []string
 	for _, file := range sshServerFiles {
@@ -63,7 +64,7 @@ func sshServerPrograms(root string, exists func(path string) bool) []string {
 	return programs
 }
 
-// libraryFolders are those of unpacked packages.
+// libraryFolders returns the folders with the libraries of unpacked packages.
 func libraryFolders(root string) []string {
 	if root == "" {
 		return nil

@@ -41,7 +41,7 @@ type Store struct {
 // layersLimit bounds the remembered layers; one build uses about ten, so this keeps the last several builds.
 const layersLimit = 200
 
-// OpenStore opens or creates the layout. The file of remembered layers lies beside it, being no part of the layout.
+// OpenStore opens or creates the layout. The file of remembered layers lies next to the layout, of which it is no part.
 func OpenStore(dir string) (*Store, error) {
 	s := &Store{path: layout.Path(dir), layers: map[string]v1.Descriptor{}, layersFile: dir + ".layers.json"}
 	if _, err := os.Stat(filepath.Join(dir, "index.json")); errors.Is(err, fs.ErrNotExist) {
@@ -268,7 +268,7 @@ func Digest(artifacts, name string) (string, error) {
 	return "", fmt.Errorf("image %s is not built", name)
 }
 
-// scratchPrefix marks files being written; it is no digest, so nobody asks for them.
+// scratchPrefix marks files being written; it is no digest, so no client requests them.
 const scratchPrefix = ".writing-"
 
 // Prune removes blobs that no image uses and that are older than the given age. The age spares what another process is

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// gardenBucket has the backups of both etcds of the garden's cluster, each below a prefix of its own: that of its
-	// kube-apiserver and that of the garden's API server.
+	// gardenBucket holds the backups of the two etcds of the garden's cluster, each below a prefix of its own: the etcd
+	// of its kube-apiserver and the etcd of the garden's API server.
 	gardenBucket         = "hortus-garden"
 	prefixKubernetesEtcd = "kubernetes-etcd"
 	prefixGardenEtcd     = "hortus-etcd"
-	// keyBucketName is the key by which etcd finds the bucket among the credentials.
+	// keyBucketName is the key of the bucket's name among the credentials for etcd.
 	keyBucketName = "bucketName"
 )
 
-// backupStore is what the file with the bucket's credentials has.
+// backupStore is the content of the file with the bucket's credentials.
 type backupStore struct {
 	AccessKey, SecretKey string
 }
 
-// ensureBackupStore makes the bucket for the garden's backups and credentials that open nothing else, once. It returns
-// them as the keys of a Secret for etcd. A bucket that has vanished since is not made again: nobody would notice that
-// the backups in it are lost.
+// ensureBackupStore makes the bucket for the garden's backups and credentials that are limited to it, once. It returns
+// the credentials as the keys of a Secret for etcd. It does not recreate a bucket that was deleted since: that would
+// hide the loss of the backups.
 func ensureBackupStore(ctx context.Context, o Options, c *cloud.Client, about *cloud.About) (map[string]string, error) {
 	path := filepath.Join(o.StateDir, "landscape", "garden-backup.json")
 	kept, err := loadOrMake(path, func() (*backupStore, error) {

@@ -8,7 +8,7 @@ import (
 	"hortus.dev/hortus/local/cloud"
 )
 
-// clusterSpec is what one of the landscape's own clusters is made of in the cloud.
+// clusterSpec describes the resources of one of the landscape's own clusters in the cloud.
 type clusterSpec struct {
 	// name of the cluster, its instance and its network.
 	name string
@@ -24,7 +24,7 @@ const (
 	// clusterMachineType is the size of the landscape's own clusters.
 	clusterMachineType = "large"
 	clusterImage       = "hortus.dev/machine:1.2.0"
-	// tagCluster is the tag of an instance that says of which cluster it is.
+	// tagCluster is the tag of an instance with the name of its cluster.
 	tagCluster    = "hortus.dev/cluster"
 	apiPort       = 443
 	apiTargetPort = 6443
@@ -103,7 +103,7 @@ func updateInstance(ctx context.Context, c *cloud.Client, wanted cloud.CreateIns
 	})
 }
 
-// waitInstance waits until the cloud says that the instance runs.
+// waitInstance waits until the cloud reports that the instance runs.
 func waitInstance(ctx context.Context, c *cloud.Client, id string) error {
 	return cloudUntil(ctx, c, func() (bool, error) {
 		instance, err := c.GetInstance(ctx, id)
@@ -114,7 +114,7 @@ func waitInstance(ctx context.Context, c *cloud.Client, id string) error {
 	})
 }
 
-// cloudUntil calls done at once and after every change in the cloud, until it says true.
+// cloudUntil calls done at once and after every change in the cloud, until it returns true.
 func cloudUntil(ctx context.Context, c *cloud.Client, done func() (bool, error)) error {
 	var since int64
 	for {

@@ -2,8 +2,8 @@
 //
 // The parts, from the ground up: containerd and the local cloud as supervised processes of the host; two instances of
 // the cloud, each a single-node Kubernetes cluster; the garden in the first of them, installed by the charts that
-// production uses; a gardenlet in each, which registers its cluster as a seed. Every step of Up ensures what it is
-// there for, so that a second run repairs what is broken and changes nothing else.
+// production uses; a gardenlet in each, which registers its cluster as a seed. Every step of Up is idempotent, so that
+// a second run repairs what is broken and changes nothing else.
 package landscape
 
 const (

@@ -31,8 +31,8 @@ removes that). It works in whatever state the landscape is, and twice.`,
 	return command
 }
 
-// Down removes the landscape. It goes on after an error, so that as little as possible is left, and tells all of them.
-// It is refused while an Up or another Down works on the same state folder.
+// Down removes the landscape. It continues after an error, so that as little as possible is left, and returns all
+// errors. It is refused while an Up or another Down works on the same state folder.
 func Down(ctx context.Context, o Options) error {
 	if err := o.absolute(); err != nil {
 		return err

@@ -34,11 +34,11 @@ var manifests embed.FS
 
 const (
 	gardenNamespace = "garden"
-	// projectNamespace is where the examples put their Shoots.
+	// projectNamespace is the namespace of the Shoots of the examples.
 	projectNamespace = "garden-dev"
 )
 
-// installation is what Up does once the clusters run: the garden in the first, a gardenlet in each.
+// installation is the part of Up after the start of the clusters: the garden in the first, a gardenlet in each.
 type installation struct {
 	options Options
 	cloud   *cloud.Client
@@ -182,7 +182,7 @@ func loadGardenPKI(o Options) (*gardenPKI, error) {
 	return loadAndRenew(path, create, func(p *gardenPKI) (bool, error) { return p.renew(c) })
 }
 
-// seedAuthorizer is how the garden's kube-apiserver asks about gardenlets.
+// seedAuthorizer returns the webhook by which the garden's kube-apiserver authorizes gardenlets.
 func seedAuthorizer(o Options) (*cluster.SeedAuthorizer, error) {
 	p, err := loadGardenPKI(o)
 	if err != nil {
@@ -232,8 +232,8 @@ func (l *installation) installGarden(ctx context.Context) error {
 	return retry(ctx, clusterStart, l.apiServicesAvailable)
 }
 
-// ensureEncryptionSecret makes the Secret with the first key. One that is there is left alone: its key may have been
-// rotated since.
+// ensureEncryptionSecret makes the Secret with the first key. An existing Secret stays unchanged, since its key may
+// have been rotated.
 func (l *installation) ensureEncryptionSecret(ctx context.Context, key string) error {
 	if err := l.garden.ensureNamespace(ctx, gardenNamespace); err != nil {
 		return err
@@ -275,8 +275,8 @@ func conditionOf(object *unstructured.Unstructured, wanted string) (status, mess
 	return "", "no condition " + wanted + " yet"
 }
 
-// publish creates what an operator would: what the cloud offers, a project, its credentials, and the provider's
-// extension.
+// publish creates the objects that an operator would create: the CloudProfile, a Project, its credentials, and the
+// provider's extension.
 func (l *installation) publish(ctx context.Context) error {
 	archive, err := chart.Archive(charts.FS, "provider-local", "provider-local")
 	if err != nil {

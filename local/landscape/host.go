@@ -21,7 +21,7 @@ import (
 const (
 	containerdUnit = "hortus-containerd.service"
 	cloudUnit      = "hortus-cloud.service"
-	// supervisorStart bounds how long the supervisor may take to answer; it has nothing to do before it does.
+	// supervisorStart bounds the wait for the first answer of the supervisor; it has nothing to do before that.
 	supervisorStart = 10 * time.Second
 	// supervisorStop bounds how long its units may take to stop; containerd is given 10 s by the supervisor.
 	supervisorStop = 30 * time.Second
@@ -71,7 +71,7 @@ func superviseHost(ctx context.Context, paths hostPaths) error {
 	server := &http.Server{Handler: supervisor.Handler(), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	// Errors of units are in their status and logs; the supervisor goes on and retries them as their files say.
+	// Errors of units are in their status and logs; the supervisor continues and retries them as their files configure.
 	_ = supervisor.StartEnabled(ctx)
 	select {
 	case err := <-served:
@@ -201,7 +201,8 @@ func stopSupervisor(ctx context.Context, paths hostPaths) error {
 	}
 	lock, err := lockFile(paths.pidFile())
 	if err == nil {
-		// Nobody holds it: the supervisor was killed, or the machine was. What it has left running is stopped from here.
+		// Nobody holds it: the supervisor was killed, or the machine was. The processes that it has left running are
+		// stopped from here.
 		defer lock.Close()
 		supervisor := unit.NewSupervisor(unit.Options{
 			Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records(),

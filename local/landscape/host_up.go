@@ -73,7 +73,8 @@ func ensureCloud(ctx context.Context, o Options) (*cloud.Client, *cloud.About, e
 	return c, about, err
 }
 
-// buildEnvironment is what the Go tool goes by in this process: the cloud builds Kubernetes versions on first use.
+// buildEnvironment returns the environment variables of this process that configure the Go tool, for the cloud, which
+// builds Kubernetes versions on first use.
 func buildEnvironment(lookup func(string) (value string, set bool)) []string {
 	var variables []string
 	for _, name := range []string{

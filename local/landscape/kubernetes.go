@@ -32,8 +32,7 @@ import (
 const (
 	// fieldOwner of everything that the landscape applies.
 	fieldOwner = "hortus-landscape"
-	// retryPause is the pause between tries against an API server that is starting; it answers in its own time, and
-	// nothing announces it.
+	// retryPause is the pause between tries against an API server that is starting; nothing announces that it is ready.
 	retryPause = 200 * time.Millisecond
 	// clusterStart bounds how long a cluster may take to answer: about 10 s on two free cores, several times that on
 	// busy ones.
@@ -180,7 +179,7 @@ func (k *kubernetesCluster) connect(ctx context.Context) error {
 	return nil
 }
 
-// apply makes the objects so, in their order. Kinds and webhooks that are just being introduced are waited for.
+// apply applies the objects in their order. It waits for kinds and webhooks that are just being introduced.
 func (k *kubernetesCluster) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		wanted := object
@@ -278,8 +277,8 @@ func loadOrMake[T any](path string, create func() (*T, error)) (*T, error) {
 	return value, writeSecret(path, data)
 }
 
-// loadAndRenew is loadOrMake for certificates: what is due is replaced, in the file, too. Machines and pods get it like
-// any other change.
+// loadAndRenew is loadOrMake for certificates: those that are due are replaced, in the file, too. Machines and pods get
+// them like any other change.
 func loadAndRenew[T any](path string, create func() (*T, error), renew func(*T) (changed bool, err error)) (*T, error) {
 	value, err := loadOrMake(path, create)
 	if err != nil {
@@ -299,7 +298,7 @@ func loadAndRenew[T any](path string, create func() (*T, error), renew func(*T) 
 	return value, writeSecret(path, data)
 }
 
-// empty is what certificates begin as that a renewal makes.
+// empty returns the empty value that a renewal fills with the first certificates.
 func empty[T any]() (*T, error) { return new(T), nil }
 
 // writeSecret replaces a file that only root may read, as a whole.

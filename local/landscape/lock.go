@@ -14,7 +14,8 @@ import (
 const (
 	// lockName is the file of the state folder that 'hortus up' and 'hortus down' lock.
 	lockName = "lock"
-	// lockTries bounds how often a lock is tried whose file is removed just then. A holder does so once, when it ends.
+	// lockTries bounds the attempts to lock a file that its holder removes in the meantime. A holder removes it once,
+	// when it ends.
 	lockTries = 100
 )
 
@@ -31,7 +32,7 @@ func lockState(stateDir string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = os.Remove(path) // While it is locked: whoever has opened it meanwhile sees that it is gone, and begins anew.
+		_ = os.Remove(path) // While it is locked: others that have opened it see that it is gone, and begin anew.
 		file.Close()
 		_ = os.Remove(stateDir) // Fails, as it should, if something is in it, as the lock of the next one.
 	}, nil
@@ -98,8 +99,8 @@ func lockFile(path string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: %w", path, errRemoved)
 }
 
-// lock locks an open file, and makes sure afterwards that it still is the one that its name stands for: a lock on a
-// file that was removed after it was opened would exclude nobody. In that case the error is errRemoved.
+// lock locks an open file, and then verifies that its name still refers to it: a lock on a file that was removed after
+// it was opened would exclude nobody. If it was removed, the error is errRemoved.
 func lock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// minMemoryBytes is what a landscape with one Shoot needs: 3 GB for garden and two seeds, 1 GB for the Shoot.
+	// minMemoryBytes is the memory that a landscape with one Shoot needs: 3 GB for garden and two seeds, 1 GB for the
+	// Shoot.
 	minMemoryBytes = 4 << 30
 	// minDiskBytes holds the images once in each of the two seeds and the machines (about 1 GB each), and etcd data.
 	minDiskBytes = 6 << 30
@@ -29,14 +30,14 @@ const (
 // Ports of the cloud on its public address. A foreign listener on one of them would make the cloud fail late.
 var cloudPorts = []int{53, 7443}
 
-// Host is what the landscape needs to know of a machine before it touches it.
+// Host is the state of a machine that the landscape checks before it changes anything.
 type Host struct {
 	OS, Architecture     string
 	UserID               int
 	AvailableMemoryBytes uint64
 	FreeDiskBytes        uint64
 	StateDir             string   // Where the landscape keeps its state, for the messages.
-	CloudRuns            bool     // The landscape is up, at least in part: what it has taken is not asked for again.
+	CloudRuns            bool     // The landscape is up, at least in part: its own usage is not required again.
 	StateOnOverlay       bool     // The file system of the state folder is overlayfs.
 	Cgroups              []string // Names of usable cgroup controllers, of either cgroup version.
 	Filesystems          []string // From /proc/filesystems, after overlay was asked to load.
@@ -48,7 +49,7 @@ type Host struct {
 // programPackages names the Debian package of each program that the landscape runs on the host.
 var programPackages = map[string]string{"mount": "mount", "umount": "mount"}
 
-// Problems lists everything that keeps the landscape from running on the host, each with what to do about it.
+// Problems lists everything that keeps the landscape from running on the host, each with a remedy.
 func Problems(h Host) []string {
 	var problems []string
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -97,8 +98,8 @@ func Problems(h Host) []string {
 // ErrUnfit says that the host can't run a landscape; its text lists every reason.
 var ErrUnfit = errors.New("this machine can't run the landscape")
 
-// Preflight looks at the host and refuses with all problems at once. It changes nothing, except that the overlay
-// module is loaded where the kernel has it as a module.
+// Preflight checks the host and returns all problems in one error. It changes nothing, except that the overlay module
+// is loaded where the kernel has it as a module.
 func Preflight(stateDir string, cloudRuns bool) error {
 	host, err := observeHost(stateDir, cloudRuns)
 	if err != nil {
@@ -192,8 +193,8 @@ func procFilesystems() []string {
 	return strings.Fields(string(data))
 }
 
-// busyPorts tries the very address that the cloud is going to use, though no interface has it yet: others may have the
-// same ports of other addresses, as resolvers have 53 of a loopback address.
+// busyPorts checks the ports on exactly the address that the cloud is going to use, though no interface has it yet:
+// other programs may use the same ports on other addresses, as resolvers use port 53 on a loopback address.
 func busyPorts() []int {
 	freeBind := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var optionErr error

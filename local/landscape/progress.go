@@ -13,7 +13,7 @@ import (
 // noticeAfter is how long a step may stay silent before Progress says what it is doing.
 const noticeAfter = 2 * time.Second
 
-// Progress tells a person which steps run and how long each took. Steps may run side by side.
+// Progress prints the running steps and their durations for people. Steps may run concurrently.
 type Progress struct {
 	Out   io.Writer
 	Clock clock.WithTicker

@@ -30,7 +30,7 @@ func (l *installation) installSeeds(ctx context.Context) error {
 			"gardenKubeconfig": string(kubeconfig),
 			"config": map[string]any{
 				"seedConfig": l.seedTemplate(k),
-				// On one machine nobody waits five minutes for a seed that may be alive.
+				// On one machine it makes no sense to wait five minutes for a seed that may be alive.
 				"controllers": map[string]any{"shoot": map[string]any{"fenceTime": "2m"}},
 			},
 		})
@@ -46,7 +46,7 @@ func (l *installation) installSeeds(ctx context.Context) error {
 	})
 }
 
-// gardenletKubeconfig is the identity by which a gardenlet is confined to its own seed.
+// gardenletKubeconfig returns a kubeconfig whose identity confines a gardenlet to its own seed.
 func (l *installation) gardenletKubeconfig(seed string) ([]byte, error) {
 	ca, err := pki.LoadCA(l.garden.pki.CA.CertPEM, l.garden.pki.CA.KeyPEM, clock.RealClock{})
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *installation) seedTemplate(k *kubernetesCluster) map[string]any {
 	for _, zone := range l.about.Zones {
 		zones = append(zones, zone)
 	}
-	// What a tenant has nothing to do with: the cloud's API, and the API servers of the landscape's own clusters.
+	// Blocked for tenants: the cloud's API, and the API servers of the landscape's own clusters.
 	blocked := []any{publicAddress + "/32"}
 	for _, c := range clusters {
 		blocked = append(blocked, c.apiAddress+"/32")

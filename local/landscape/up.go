@@ -28,15 +28,15 @@ import (
 	"hortus.dev/hortus/local/machineinit/unit"
 )
 
-// Options say where the landscape finds and keeps things.
+// Options are the folders and the settings of the landscape.
 type Options struct {
 	// StateDir keeps state across restarts of the machine, RunDir sockets and records of processes.
 	StateDir, RunDir string
 	// Artifacts holds built programs and images; Components and Module are the source folders they are built from.
 	Artifacts, Components, Module string
-	// SeedNodes is how many nodes each seed has; 0 leaves that as it is.
+	// SeedNodes is the number of nodes of each seed; 0 means unchanged.
 	SeedNodes int
-	// Out is where progress goes.
+	// Out receives the progress messages.
 	Out io.Writer
 }
 
@@ -99,7 +99,7 @@ func Up(ctx context.Context, o Options) error {
 		return err
 	}
 	unlock, err := lockState(o.StateDir)
-	if errors.Is(err, fs.ErrPermission) { // Only root may; Preflight says so, and whatever else is wrong.
+	if errors.Is(err, fs.ErrPermission) { // Only root may; Preflight reports that, and all other problems.
 		err = cmp.Or(Preflight(o.StateDir, false), err)
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func olderVersions() string {
 }
 
 func buildArtifacts(ctx context.Context, o Options, p *Progress) error {
-	// Asked for at once, not after minutes of compiling.
+	// Checked at once, not after minutes of compiling.
 	if err := components.EnsurePackages(ctx, o.Out, components.MachinePackages...); err != nil {
 		return err
 	}

@@ -17,10 +17,10 @@ import (
 	"hortus.dev/hortus/local/landscape/cluster"
 )
 
-// maxSeedNodes is how many nodes a seed can have: as many as the members of an etcd need.
+// maxSeedNodes is the maximum number of nodes of a seed: one for each member of an etcd.
 const maxSeedNodes = 3
 
-// nodePods are the addresses that a node gives to pods. The first node, number 0, has the control plane.
+// nodePods returns the range of the addresses of a node's pods. The first node, number 0, has the control plane.
 func nodePods(node int) string { return fmt.Sprintf("10.244.%d.0/22", 4*node) }
 
 // nodeAddress is the private address of a node.
@@ -29,7 +29,7 @@ func nodeAddress(spec clusterSpec, node int) string {
 	return fmt.Sprintf("%s.%d", network, 10+node)
 }
 
-// routesFrom lead from a node to the pods of all others, those included that are not there.
+// routesFrom returns the routes from a node to the pods of all other nodes, including nodes that do not exist.
 func routesFrom(spec clusterSpec, node int) []cluster.Route {
 	var routes []cluster.Route
 	for other := range maxSeedNodes {
@@ -115,7 +115,7 @@ func (k *kubernetesCluster) ensureWorker(
 	})
 }
 
-// removeWorker takes a node away, unless a control plane of a Shoot is on it, whose data would go with it.
+// removeWorker removes a node, unless it runs a control plane of a Shoot, whose data would be lost.
 func (k *kubernetesCluster) removeWorker(ctx context.Context, c *cloud.Client, instance cloud.Instance) error {
 	pods := &corev1.PodList{}
 	if err := k.client.List(ctx, pods, client.MatchingFields{"spec.nodeName": instance.Name}); err != nil {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// UnitDir is where unit files are written and enabled.
+// UnitDir is the directory in which unit files are written and enabled.
 const UnitDir = "/etc/systemd/system"
 
 // applied is written once user data is applied, with its checksum. It lies on both disks of a machine: the data disk

@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// ControlSocket is where process 1 takes orders.
+	// ControlSocket is the socket on which process 1 serves commands.
 	ControlSocket = "/run/init.sock"
 	// LogDir holds one log per unit.
 	LogDir = "/var/log/units"
-	// imageUnitDir holds units a machine image brings; files in UnitDir win.
+	// imageUnitDir holds the units of the machine image; files in UnitDir take precedence.
 	imageUnitDir = "/usr/lib/systemd/system"
 
 	// stageVariable marks the second run of process 1, inside its own cgroup namespace, and says whether the cgroups
@@ -49,8 +49,8 @@ var environment = []string{
 	"LANG=C.UTF-8",
 }
 
-// Boot is the life of process 1. It returns when the machine shall end (or reboot: the cloud starts a machine again
-// that ends by itself), and goes on after whatever a user has configured badly: a machine that is up can be looked at.
+// Boot runs process 1. It returns when the machine is to stop or to reboot (the cloud restarts a machine that ends by
+// itself). It continues after errors in the user's configuration, since a running machine can be inspected.
 func Boot(console io.Writer) error {
 	if os.Getenv(stageVariable) == "" {
 		return enterCgroupNamespace()
@@ -183,7 +183,7 @@ func prepare(instance *Instance, log *slog.Logger) error {
 	return nil
 }
 
-// writeIdentity writes the files by which programs know the machine. Kubelets take the machine ID, and where no DMI
+// writeIdentity writes the files by which programs identify the machine. Kubelets take the machine ID, and where no DMI
 // can be read the system UUID, from /etc/machine-id; it is made from the instance ID, so a reboot keeps it.
 func writeIdentity(m Metadata) error {
 	id := md5.Sum([]byte(m.ID)) // Just a name: 32 hex digits are what machine-id(5) wants.
@@ -213,11 +213,11 @@ func writeIdentity(m Metadata) error {
 	return nil
 }
 
-// kubeletArgsFile is read by kubelet units. What is in there only the machine knows.
+// kubeletArgsFile is read by kubelet units. It holds flags whose values only the machine knows.
 const kubeletArgsFile = "/var/lib/kubelet/extra_args"
 
-// kubeletArgs tells a kubelet who it is and what it may use. All CPUs of the host can be seen in a machine; those
-// beyond the machine type are declared as reserved.
+// kubeletArgs returns the flags for a kubelet's identity and resources. A machine sees all CPUs of the host; those
+// beyond its machine type are declared as reserved.
 func kubeletArgs(m Metadata, hostCPUs int) []byte {
 	args := []string{"--hostname-override=" + m.Name}
 	if m.Address != "" {
@@ -259,7 +259,7 @@ func writeContainerd(root string, instance *Instance) error {
 	return nil
 }
 
-// unitCommands is what the user data wants done with its units once everything is written.
+// unitCommands are the commands of the user data for its units, which are carried out once everything is written.
 type unitCommands []Unit
 
 // applyUserData applies user data if it has to be, and returns what remains to be done with its units.
@@ -289,7 +289,7 @@ func (c unitCommands) enable(supervisor *unit.Supervisor, log *slog.Logger) {
 	}
 }
 
-// start starts the enabled units and those that have to be started just now; in one go, so that their order holds.
+// start starts the enabled units and those with a command to start or restart, in one call, so that their order holds.
 func (c unitCommands) start(ctx context.Context, supervisor *unit.Supervisor) error {
 	names, err := supervisor.Enabled()
 	if err != nil {

@@ -19,7 +19,7 @@ const controlUsage = `usage:
   init ctl update VERSION     install another version of the machine image, and reboot
   init ctl reboot`
 
-// Control is the command line "init ctl": it asks process 1 at socket to do what args say.
+// Control is the command line "init ctl": it sends the command in args to process 1 at socket.
 func Control(ctx context.Context, socket string, args []string, out io.Writer) error {
 	client := unit.NewClient(socket)
 	switch {
@@ -38,7 +38,7 @@ func Control(ctx context.Context, socket string, args []string, out io.Writer) e
 			if err := Reboot(ctx, socket); err != nil {
 				return err
 			}
-			<-ctx.Done() // It is over when the machine goes down: the image's version shows before.
+			<-ctx.Done() // It ends when the machine reboots; the image's version is shown before.
 			return nil
 		})
 	case len(args) == 2 && args[0] == "status":
@@ -59,7 +59,7 @@ func Control(ctx context.Context, socket string, args []string, out io.Writer) e
 	return fmt.Errorf("unknown command\n%s", controlUsage)
 }
 
-// Reboot asks process 1 at socket to end; the cloud then starts the machine again.
+// Reboot makes process 1 at socket end; the cloud then restarts the machine.
 func Reboot(ctx context.Context, socket string) error {
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,

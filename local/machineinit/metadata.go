@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// InstanceDir is where the cloud leaves metadata.json, user-data and ca.crt.
+// InstanceDir is the directory in which the cloud puts metadata.json, user-data and ca.crt.
 const InstanceDir = "/run/hortus-instance"
 
-// Metadata is what the cloud says about the instance.
+// Metadata is the cloud's description of the instance.
 type Metadata struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -21,7 +21,7 @@ type Metadata struct {
 	Gateway     string `json:"gateway"`
 	MachineType string `json:"machineType"`
 	CPU         int    `json:"cpu"`
-	// MemoryBytes is the memory of the machine type; 0 means that of the host.
+	// MemoryBytes is the memory of the machine type; 0 means the host's.
 	MemoryBytes int64  `json:"memoryBytes"`
 	Region      string `json:"region"`
 	Zone        string `json:"zone"`
@@ -29,13 +29,14 @@ type Metadata struct {
 	DNS string `json:"dns"`
 	// Registry is the URL images are pulled from, whatever their name; empty means their own registries.
 	Registry string `json:"registry"`
-	// RegistryPassword goes with ID as name; empty if the registry needs no credentials.
+	// RegistryPassword is the password at the registry, with ID as user name; empty if the registry needs no
+	// credentials.
 	RegistryPassword string `json:"registryPassword"`
 	ImageVersion     string `json:"imageVersion"`
 	ProviderID       string `json:"providerID"`
 }
 
-// Instance is what InstanceDir holds.
+// Instance is the content of InstanceDir.
 type Instance struct {
 	Metadata Metadata
 	UserData []byte // Empty if the machine was made without.

@@ -88,8 +88,8 @@ func shareMounts() error {
 }
 
 // hideMemory makes the machine look as small as its type: kubelets and cAdvisor take the capacity from /proc/meminfo,
-// which otherwise shows the host. The file is a copy, so its figures for free memory stand still; what measures usage
-// inside a machine reads cgroups. Pods have their own /proc and are not affected.
+// which otherwise shows the host. The file is a copy, so its figures for free memory stand still; programs that measure
+// usage inside a machine read cgroups. Pods have their own /proc and are not affected.
 func hideMemory(bytes int64) error {
 	const copyPath, target = "/run/hortus-machine/meminfo", "/proc/meminfo"
 	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {

@@ -17,14 +17,15 @@ import (
 // imageRepository holds the machine images; they are container images, whose files make up a machine's root.
 const imageRepository = "hortus.dev/machine"
 
-// notUpdated are what an update leaves alone: mounts, data, and configuration that the machine got after its image.
+// notUpdated are the directories that an update does not change: mounts, data, and configuration that the machine got
+// after its image.
 var notUpdated = []string{"dev", "mnt", "proc", "root", "run", "sys", "tmp", "var"}
 
 var imageVersion = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]*$`)
 
-// Update replaces what came with the machine image by the files of another version, and then calls reboot. Everything
-// up to the reboot can be repeated. Its error says "network problems" where another try may help, which is what node
-// agents look for.
+// Update replaces the files of the machine image by those of another version, and then calls reboot. Everything up to
+// the reboot can be repeated. Its error says "network problems" where another try may help, which is what node agents
+// look for.
 func Update(ctx context.Context, root, version string, reboot func(context.Context) error) (err error) {
 	if !imageVersion.MatchString(version) {
 		return fmt.Errorf("invalid arguments: %q is not a version", version)
@@ -61,7 +62,7 @@ func ctr(ctx context.Context, args ...string) (string, error) {
 // versionFile shows which version is installed.
 const versionFile = "etc/os-release"
 
-// install copies what belongs to the image, the version last: after an interruption it shows the old one.
+// install copies the files that belong to the image, the version last: after an interruption it shows the old one.
 func install(from, root string) error {
 	if err := copyTree(from, root, func(path string) bool { return !updated(path) || path == versionFile }); err != nil {
 		return err

@@ -39,7 +39,7 @@ type Inline struct {
 // Unit is a service to run.
 type Unit struct {
 	Name string `json:"name"`
-	// Command says what to do when the user data is applied: start, restart or stop. Enabled units are started anyway.
+	// Command is carried out when the user data is applied: start, restart or stop. Enabled units are started anyway.
 	Command *string `json:"command,omitempty"`
 	// Enable says whether the unit starts at boot; default true.
 	Enable *bool `json:"enable,omitempty"`

@@ -38,7 +38,7 @@ import (
 // name of the process, its user agent and its Lease.
 const name = "provider-local"
 
-// Options are what the controllers of the extension depend on.
+// Options are the settings of the controllers of the extension.
 type Options struct {
 	Image string // Of what the extension deploys: this program.
 }

@@ -2,7 +2,7 @@
 //
 // One process per seed runs the controllers of [AddToManager], each with an actuator from the package of its kind:
 // infrastructure (a network), controlplane (the cloud controller and the StorageClass), worker (machines), network
-// (pods), operatingsystemconfig (user data), dnsrecord and backup. What it puts into Shoots is in cloudcontroller,
+// (pods), operatingsystemconfig (user data), dnsrecord and backup. The parts that run in Shoots are in cloudcontroller,
 // networkagent and volume; machine is the controller of machines, one process per Shoot. v1alpha1 has the configuration
 // in garden objects.
 package provider

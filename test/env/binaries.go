@@ -13,8 +13,8 @@ import (
 // kubernetesVersion is the kube-apiserver that tests run against: the landscape's default.
 const kubernetesVersion = "v1.36.3"
 
-// repositoryRoot finds the directory of the main module above the working directory, which for tests is that of
-// their package.
+// repositoryRoot finds the directory of the main module above the working directory, which for tests is the directory
+// of their package.
 func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -54,7 +54,7 @@ func binaries() (etcd, apiserver string, err error) {
 	return etcd, apiserver, nil
 }
 
-// leash writes a script that runs a program in such a way that it ends with the test's process, however that ends.
+// leash writes a script that runs a program and ends it with the test's process, however that ends.
 func leash(dir, program string) (string, error) {
 	path := filepath.Join(dir, filepath.Base(program))
 	script := fmt.Sprintf("#!/bin/sh\ncommand -v setpriv >/dev/null && exec setpriv --pdeathsig KILL %[1]s \"$@\"\nexec %[1]s \"$@\"\n", program)

@@ -1,5 +1,5 @@
-// Package env starts what controllers are tested against: a real etcd, a real kube-apiserver and, on request, our own
-// API server behind it, in the test's process. Everything listens on loopback addresses and ends with the tests.
+// Package env starts the environment for tests of controllers: a real etcd, a real kube-apiserver and, on request, our
+// own API server behind it, in the test's process. Everything listens on loopback addresses and ends with the tests.
 //
 // A package with many tests starts one environment for all of them:
 //
@@ -11,6 +11,6 @@
 //		...
 //	}
 //
-// A test that needs one to itself calls Start. The programs come from "hortus components build etcd kubernetes-1.36.3".
-// HORTUS_TEST_LOGS=1 shows the logs of all three servers.
+// A test that needs an environment of its own calls Start. The programs come from "hortus components build etcd
+// kubernetes-1.36.3". HORTUS_TEST_LOGS=1 shows the logs of all three servers.
 package env

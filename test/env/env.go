@@ -35,7 +35,7 @@ const (
 
 // Environment is a running control plane.
 type Environment struct {
-	// Config is the access of an administrator to everything.
+	// Config is the access of an administrator with all permissions.
 	Config *rest.Config
 	// Kubeconfig is the same as a file's content.
 	Kubeconfig []byte
@@ -51,10 +51,10 @@ type Environment struct {
 	dir     string
 	stop    context.CancelFunc // Stops our own API server.
 	stopped chan error         // Receives its end. Nil without it.
-	address string             // Where it listens.
-	// seeds is set when the kube-apiserver asks our API server about gardenlets.
+	address string             // Its address.
+	// seeds is set if the kube-apiserver asks our API server to authorize gardenlets.
 	seeds *seedAuthorizer
-	// roles of the garden are applied once.
+	// roles ensures that the roles of the garden are applied once.
 	roles      sync.Once
 	rolesError error
 }
@@ -62,7 +62,7 @@ type Environment struct {
 // Process is a program of the environment.
 type Process struct {
 	PID int
-	// URL is where it serves.
+	// URL is its base URL.
 	URL string
 }
 
@@ -85,15 +85,15 @@ func WithGardenAPI(configure ...func(*apiserver.Options)) Option {
 	return func(o *options) { o.gardenAPI, o.configure = true, append(o.configure, configure...) }
 }
 
-// WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it about gardenlets, as in
+// WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it to authorize gardenlets, as in
 // production.
 func WithSeedAuthorizer() Option {
 	return func(o *options) { o.gardenAPI, o.authorizer = true, true }
 }
 
 // WithSeedsAuthorizedOnce leaves the authorization of gardenlets to the kube-apiserver, which has just decided about
-// the same request when it reaches our API server. For packages whose subject is what gardenlets do, not what they may
-// do: every decision is a request to the kube-apiserver and one back.
+// the same request when it reaches our API server. For packages that test the work of gardenlets, not their
+// permissions: every decision is a request to the kube-apiserver and one back.
 func WithSeedsAuthorizedOnce() Option {
 	return WithGardenAPI(func(o *apiserver.Options) {
 		authorization := o.Recommended.Authorization
@@ -102,17 +102,17 @@ func WithSeedsAuthorizedOnce() Option {
 }
 
 // WithGardenAPIProcess runs our own API server as a process of the given program with further arguments, all else being
-// as in production, to measure what it uses.
+// as in production, to measure its resource usage.
 func WithGardenAPIProcess(program string, arguments ...string) Option {
 	return func(o *options) { o.gardenAPI, o.program, o.arguments = true, program, arguments }
 }
 
-// WithKubeAPIServer changes the flags of the kube-apiserver, and what becomes of its output.
+// WithKubeAPIServer changes the flags and the output of the kube-apiserver.
 func WithKubeAPIServer(configure func(*envtest.APIServer)) Option {
 	return func(o *options) { o.kubernetes = append(o.kubernetes, configure) }
 }
 
-// WithClock gives our own API server a clock, which says which versions have expired.
+// WithClock gives our own API server a clock, which determines the versions that have expired.
 func WithClock(c clock.PassiveClock) Option {
 	return WithGardenAPI(func(o *apiserver.Options) { o.Clock = c })
 }
@@ -191,7 +191,7 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 		AttachControlPlaneOutput: logs,
 	}
 	e.plane.ControlPlane.Etcd = &envtest.Etcd{Path: etcd}
-	// What is lost when the machine fails is of no interest.
+	// Data that is lost when the machine fails does not matter.
 	e.plane.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true").
 		// As in the garden's chart: ShootStates may be large.
 		Set("max-request-bytes", "33554432")
@@ -224,14 +224,14 @@ func (e *Environment) startKubernetes(proxy *proxyCA, logs bool) error {
 		return fmt.Errorf("start etcd and kube-apiserver: %w", err)
 	}
 	e.Kubeconfig = e.plane.KubeConfig
-	// Tests wait for nobody.
+	// No rate limit for tests.
 	e.Config.QPS, e.Config.Burst = -1, 0
 	// A certificate would be verified with every request: 5 % of the kube-apiserver's time.
 	e.Config.CertData, e.Config.KeyData, e.Config.BearerToken = nil, nil, token
 	return nil
 }
 
-// shutdown stops what runs and removes what was written.
+// shutdown stops the programs and removes the files.
 func (e *Environment) shutdown() error {
 	var errs []error
 	if e.stop != nil {
@@ -254,7 +254,8 @@ func (e *Environment) shutdown() error {
 	return errors.Join(errs...)
 }
 
-// proxyCA is what the kube-apiserver proves itself with when it passes requests on to our API server.
+// proxyCA holds the files with which the kube-apiserver authenticates itself when it proxies requests to our API
+// server.
 type proxyCA struct{ ca, cert, key string }
 
 func newProxyCA(dir string) (*proxyCA, error) {

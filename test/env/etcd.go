@@ -10,7 +10,7 @@ import (
 
 const etcdTimeout = 10 * time.Second
 
-// Stored returns what lies in etcd below a prefix, by key: what somebody sees who gets hold of the disk.
+// Stored returns the content of etcd below a prefix, by key, as an attacker with access to the disk would see it.
 func (e *Environment) Stored(ctx context.Context, prefix string) (map[string][]byte, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{e.plane.ControlPlane.Etcd.URL.String()}, DialTimeout: etcdTimeout,

@@ -33,7 +33,7 @@ const (
 	pollInterval = 50 * time.Millisecond
 )
 
-// startGardenAPI runs our API server and lets the kube-apiserver pass requests on to it.
+// startGardenAPI runs our API server and makes the kube-apiserver proxy requests to it.
 func (e *Environment) startGardenAPI() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -63,7 +63,7 @@ func (e *Environment) startGardenAPI() error {
 // prepareGardenAPI writes the files that our API server reads, and returns the certificate authority of its
 // certificate.
 func (e *Environment) prepareGardenAPI(ctx context.Context) ([]byte, error) {
-	// The kube-apiserver publishes how it proves itself some time after it has become ready.
+	// The kube-apiserver publishes the CA of its proxy certificate some time after it has become ready.
 	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		published := &corev1.ConfigMap{}
 		err := e.Client.Get(ctx, client.ObjectKey{
@@ -102,7 +102,7 @@ func (e *Environment) serveGardenAPI(listener net.Listener) error {
 	// A test that changes a role sees the effect at once.
 	o.Recommended.Authorization.AllowCacheTTL = time.Millisecond
 	o.Recommended.Authorization.DenyCacheTTL = time.Millisecond
-	// Most tests have no use for registrations of extensions.
+	// Most tests do not register extensions.
 	o.Recommended.Admission.DisablePlugins = []string{extensionvalidator.Name}
 	if e.seeds != nil {
 		o.Recommended.Authentication.ClientCert.ClientCA = e.seeds.clientCA
@@ -138,7 +138,7 @@ func (e *Environment) RestartGardenAPI(ctx context.Context) error {
 		return fmt.Errorf("start our API server again: %w", err)
 	}
 	for err = e.awaitGardenAPI(ctx); apierrors.IsForbidden(err) && ctx.Err() == nil; err = e.awaitGardenAPI(ctx) {
-		time.Sleep(pollInterval) // It does not know yet by which certificate the kube-apiserver proves itself.
+		time.Sleep(pollInterval) // It does not know the kube-apiserver's certificate yet.
 	}
 	return err
 }
@@ -176,7 +176,7 @@ func (e *Environment) spawnGardenAPI(listener net.Listener) error {
 	go func() {
 		err := command.Wait()
 		if err != nil {
-			text, _ := os.ReadFile(log.Name()) // The folder goes with the environment.
+			text, _ := os.ReadFile(log.Name()) // The folder is removed with the environment.
 			err = fmt.Errorf("%w: %s", err, text[max(0, len(text)-2000):])
 		}
 		e.stopped <- err
@@ -204,7 +204,7 @@ func (e *Environment) servingCertificate() (*pki.CA, *pki.KeyPair, error) {
 	return ca, pair, err
 }
 
-// register makes the kube-apiserver pass requests on, and waits until it does.
+// register makes the kube-apiserver proxy requests, and waits until it does.
 func (e *Environment) register(ctx context.Context, port int, ca []byte) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1beta1.GardenNamespace}}
 	service := &corev1.Service{
@@ -234,7 +234,7 @@ func (e *Environment) register(ctx context.Context, port int, ca []byte) error {
 	return e.awaitGardenAPI(ctx)
 }
 
-// awaitGardenAPI waits until our API server answers by way of the kube-apiserver.
+// awaitGardenAPI waits until our API server answers through the kube-apiserver.
 func (e *Environment) awaitGardenAPI(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		select {
@@ -254,7 +254,7 @@ func (e *Environment) awaitGardenAPI(ctx context.Context) error {
 				return false, nil // Not registered or not ready yet.
 			}
 		}
-		// Admission waits for its caches, too; a dry run tells whether they are filled.
+		// Admission waits for its caches, too; a dry run reports whether they are filled.
 		err := e.Client.Create(ctx, &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, client.DryRunAll)
 		return err == nil, nil
 	})

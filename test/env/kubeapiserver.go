@@ -33,7 +33,7 @@ func Etcd(t testing.TB) *url.URL {
 	return etcd.URL
 }
 
-// KubeAPIServer is a kube-apiserver that a test has started beside its environment.
+// KubeAPIServer is a kube-apiserver that a test has started in addition to its environment.
 type KubeAPIServer struct {
 	// Config is the access of an administrator.
 	Config *rest.Config

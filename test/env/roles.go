@@ -15,8 +15,7 @@ var gardenRoles = []string{
 	"gardener.cloud:system:seeds", "gardener.cloud:system:seed-authorizer", "gardener.cloud:system:read-global-resources",
 }
 
-// GardenRoles applies the roles that the chart of the garden gives to gardenlets and to everybody who is logged in,
-// once.
+// GardenRoles applies, once, the roles that the garden's chart gives to gardenlets and to all authenticated users.
 func (e *Environment) GardenRoles(t testing.TB) {
 	t.Helper()
 	e.roles.Do(func() { e.rolesError = e.applyGardenRoles(t) })

@@ -14,11 +14,11 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// AuthorizationCaller is the user as which the kube-apiserver asks the seed authorizer. A test gives it the role for
-// it.
+// AuthorizationCaller is the user as which the kube-apiserver calls the seed authorizer. A test binds the necessary
+// role to it.
 const AuthorizationCaller = "kube-apiserver-seed-authorizer"
 
-// seedAuthorizer is what the kube-apiserver must know of our API server before that runs.
+// seedAuthorizer holds the files that the kube-apiserver needs before our API server runs.
 type seedAuthorizer struct {
 	listener net.Listener
 	// ca issues the serving certificate of our API server and the client certificate of the kube-apiserver.

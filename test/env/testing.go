@@ -34,7 +34,7 @@ func Start(t testing.TB, opts ...Option) *Environment {
 	return e
 }
 
-// shared is the environment of a package. It starts with the first test that asks for it.
+// shared is the environment of a package. It starts with the first test that requests it.
 var shared struct {
 	sync.Mutex
 	options []Option
@@ -89,7 +89,7 @@ func (e *Environment) Create(t testing.TB, objects ...client.Object) {
 	}
 }
 
-// remove confirms the deletion of an object, deletes it and takes its finalizers away.
+// remove confirms the deletion of an object, deletes it and removes its finalizers.
 func (e *Environment) remove(t testing.TB, object client.Object) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -102,7 +102,7 @@ func (e *Environment) remove(t testing.TB, object client.Object) {
 		},
 	}
 	if shoot, ok := object.(*corev1beta1.Shoot); ok {
-		// The API server lets a Shoot go only when its deletion has succeeded.
+		// The API server removes a Shoot only after its deletion has succeeded.
 		steps = append([]func() error{func() error {
 			return e.Client.Status().Patch(ctx, shoot, client.RawPatch("application/merge-patch+json", []byte(
 				`{"status":{"lastOperation":{"type":"Delete","state":"Succeeded","progress":100,"description":"","lastUpdateTime":"2000-01-01T00:00:00Z"}}}`)))
@@ -174,7 +174,7 @@ func (e *Environment) ClientAs(t testing.TB, user string, groups ...string) clie
 	return c
 }
 
-// Eventually waits until a condition holds, for what other processes do. Own code is stepped instead.
+// Eventually waits until a condition holds that depends on other processes. Own code is stepped instead.
 func Eventually(t testing.TB, what string, holds func() (bool, error)) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)

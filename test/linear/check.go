@@ -35,7 +35,7 @@ func Check(operations []Operation, limit time.Duration) error {
 }
 
 // checkRegister returns the first violation of one register's history. Each history that begins with one that is not
-// linearizable is not linearizable either, so the answer that makes it so is found by bisection.
+// linearizable is not linearizable either, so the answer that causes the violation is found by bisection.
 func checkRegister(operations []Operation, deadline time.Time) (*violation, error) {
 	if err := differ(operations); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func checkRegister(operations []Operation, deadline time.Time) (*violation, erro
 	return &violation{operation: operations[bad-1], history: operations}, nil
 }
 
-// differ fails if two writes have the same value: then it could not be known which one a read has seen.
+// differ fails if two writes have the same value, since a read could have seen either of them.
 func differ(operations []Operation) error {
 	writers := map[string]bool{"": true}
 	for _, o := range operations {
@@ -75,7 +75,7 @@ func differ(operations []Operation) error {
 	return nil
 }
 
-// until is the history up to the first n answers. What was under way then had no outcome yet.
+// until returns the history up to the first n answers. Operations in progress at that time have no outcome yet.
 func until(operations []Operation, n int) []Operation {
 	known := slices.Clone(operations[:n])
 	if n == 0 {
@@ -91,7 +91,7 @@ func until(operations []Operation, n int) []Operation {
 	return known
 }
 
-// linearizable reports whether the history of one register is.
+// linearizable reports whether the history of one register is linearizable.
 func linearizable(operations []Operation, deadline time.Time) (bool, error) {
 	left := time.Until(deadline)
 	if left <= 0 { // Porcupine takes 0 for no limit.
@@ -107,12 +107,12 @@ func linearizable(operations []Operation, deadline time.Time) (bool, error) {
 	}
 }
 
-// decided leaves out what had no effect, or none that anybody has seen, and bounds the time of the other operations of
-// unknown outcome. A write of unknown outcome could be anywhere after its call, and with many of those a search through
-// all orders would not end. As the values of all writes differ, nothing is lost by that:
+// decided leaves out operations without effect, or without one that was observed, and bounds the time of the other
+// operations of unknown outcome. A write of unknown outcome could be anywhere after its call, and with many of those a
+// search through all orders would not end. As the values of all writes differ, nothing is lost by that:
 //
-//   - A write whose value nobody has seen can as well come after everything else.
-//   - One whose value somebody has seen came before the end of the first operation that has.
+//   - A write whose value was never observed can as well come after everything else.
+//   - A write whose value was observed came before the end of the first operation that has observed it.
 //   - Between it and the first operation that has seen it there is nothing else, so it can as well come directly before
 //     that, and not before the earliest call of those that have.
 func decided(operations []Operation) []porcupine.Operation {
@@ -136,12 +136,12 @@ func decided(operations []Operation) []porcupine.Operation {
 	return out
 }
 
-// views is who has seen the value of a write.
+// views records the operations that have observed the values of writes.
 type views struct {
 	writers map[string]Operation
 	// observers are the operations that have read or replaced a value, those of unknown outcome only if theirs was seen.
 	observers map[string][]Operation
-	// before is when the value was there at the latest. It has those that were seen.
+	// before is the latest time by which a value existed. It has only values that were observed.
 	before map[string]time.Duration
 	// visiting ends searches in histories where values follow each other in a circle.
 	visiting map[string]bool
@@ -183,8 +183,8 @@ func (v *views) note(value string, by Operation, at time.Duration) {
 	}
 }
 
-// begin is the earliest time at which an operation has to be looked at: the call, or for one of unknown outcome that
-// of the first that has seen it.
+// begin returns the earliest time from which an operation matters: its call, or, for one of unknown outcome, the call
+// of the first operation that has observed it.
 func (v *views) begin(o Operation) time.Duration {
 	if o.Outcome == Done || v.visiting[o.Value] {
 		return o.Call

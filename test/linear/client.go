@@ -22,13 +22,13 @@ import (
 const dataKey = "value"
 
 // Client reads and writes registers through a Kubernetes API, one request at a time, each over a new connection. Every
-// request is sent once: clients that try again could not tell which try took effect.
+// request is sent once: clients that retry could not know which attempt took effect.
 type Client struct {
-	// Number tells clients of a history apart.
+	// Number distinguishes the clients of a history.
 	Number int
 	// Config is the access to the API, with client certificates.
 	Config *rest.Config
-	// Dial connects; nil for what the address says.
+	// Dial connects; nil means to the address itself.
 	Dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	Namespace string
 	// Timeout of a request.
@@ -79,7 +79,8 @@ func (c *Client) Swap(ctx context.Context, key string) Operation {
 	return c.request(ctx, o, http.MethodPut, "/"+key, last.resourceVersion)
 }
 
-// Write writes a new value whatever there is. One that is not there for all this client knows is created.
+// Write writes a new value whatever the current one is. A register that does not exist as far as this client knows is
+// created.
 func (c *Client) Write(ctx context.Context, key string) Operation {
 	if c.seen[key].value == "" {
 		return c.Swap(ctx, key)
@@ -87,13 +88,13 @@ func (c *Client) Write(ctx context.Context, key string) Operation {
 	return c.request(ctx, Operation{Kind: Write, Key: key, Value: c.next()}, http.MethodPut, "/"+key, "")
 }
 
-// next is a value that no other write has.
+// next returns a value that no other write has.
 func (c *Client) next() string {
 	c.writes++
 	return fmt.Sprintf("%d-%d", c.Number, c.writes)
 }
 
-// configMap is as much of it as is used.
+// configMap is the part of a ConfigMap that is used.
 type configMap struct {
 	Metadata struct {
 		Name            string `json:"name"`
@@ -134,8 +135,8 @@ func (c *Client) request(ctx context.Context, o Operation, method, path, resourc
 	return o
 }
 
-// outcomeOf decides what an answer says. Servers also answer with errors of the server (5xx) when they do not know
-// whether what they have asked etcd for took effect.
+// outcomeOf returns the outcome that an answer proves. Servers also answer with a 5xx status when they do not know
+// whether their request to etcd took effect.
 func outcomeOf(kind Kind, status int, sent bool, err error) Outcome {
 	switch {
 	case err != nil && !sent:
@@ -149,7 +150,7 @@ func outcomeOf(kind Kind, status int, sent bool, err error) Outcome {
 	}
 }
 
-// send makes one request. Sent reports whether the server may have it: the connection was made.
+// send makes one request. sent reports whether the server may have received it: the connection was made.
 func (c *Client) send(
 	ctx context.Context, method, path string, body configMap,
 ) (status int, answer []byte, sent bool, err error) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// shown is how many operations before a violation are shown.
+// shown is the number of operations that are shown before a violation.
 const shown = 12
 
 // violation is an operation whose answer cannot be explained by any order of it and those before it.
@@ -34,7 +34,7 @@ func (v *violation) Error() string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// reason says what is wrong with the value that was found.
+// reason explains what is wrong with the value that was found.
 func (v *violation) reason() string {
 	value := v.operation.found()
 	var writer *Operation
@@ -66,8 +66,8 @@ func (v *violation) reason() string {
 	return fmt.Sprintf("%q was written by\n  %s", value, writer)
 }
 
-// overwritten returns a write that was called when the value of another one was there already, and acknowledged before
-// the violating operation was called; nil if there is none.
+// overwritten returns a write that was called when the value of another one already existed, and that was acknowledged
+// before the violating operation was called; nil if there is none.
 func (v *violation) overwritten(writer *Operation) *Operation {
 	there := v.seenFirst(writer)
 	for i := range v.history {
@@ -79,7 +79,7 @@ func (v *violation) overwritten(writer *Operation) *Operation {
 	return nil
 }
 
-// seenFirst is the operation at whose end it was first known that a write had taken effect.
+// seenFirst returns the operation whose end first proved that a write had taken effect.
 func (v *violation) seenFirst(writer *Operation) *Operation {
 	for i := range v.history {
 		o := &v.history[i]

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kind is what an operation does.
+// Kind is the kind of an operation.
 type Kind int
 
 const (
@@ -19,7 +19,7 @@ const (
 	Swap
 )
 
-// Outcome is what a client knows about an operation.
+// Outcome is a client's knowledge of the effect of an operation.
 type Outcome int
 
 const (
@@ -45,11 +45,11 @@ type Operation struct {
 	Outcome Outcome
 	// Call and Return are the times of request and answer, since the start of the history.
 	Call, Return time.Duration
-	// Reason is why the outcome is not Done.
+	// Reason is the reason why the outcome is not Done.
 	Reason string
 }
 
-// found is the value that a Read or Swap says the register had.
+// found returns the value that the register had according to a Read or Swap.
 func (o Operation) found() string {
 	if o.Kind == Swap {
 		return o.From
@@ -76,7 +76,7 @@ func (o Operation) String() string {
 	}[o.Outcome], o.Reason)
 }
 
-// History is what all clients have done. It is safe for concurrent use.
+// History holds the operations of all clients. It is safe for concurrent use.
 type History struct {
 	start time.Time
 
@@ -97,14 +97,14 @@ func (h *History) Add(o Operation) {
 	h.operations = append(h.operations, o)
 }
 
-// Operations are those that have ended so far.
+// Operations returns the operations that have ended so far.
 func (h *History) Operations() []Operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.operations)
 }
 
-// Count is how many operations have had an outcome so far.
+// Count returns the number of operations with an outcome so far.
 func (h *History) Count(outcome Outcome) int {
 	n := 0
 	for _, o := range h.Operations() {

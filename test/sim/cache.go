@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// form is how a cache keeps a kind. As in controller-runtime, each form has a watch of its own.
+// form is the form in which a cache keeps a kind. As in controller-runtime, each form has a watch of its own.
 type form string
 
 const (
@@ -49,7 +49,7 @@ func (f form) like() client.Object {
 	return nil
 }
 
-// simCache is what one process has cached of one cluster. It implements cache.Cache.
+// simCache is the cache of one process for one cluster. It implements cache.Cache.
 type simCache struct {
 	process *Process
 	cluster *Cluster
@@ -69,7 +69,7 @@ type indexKey struct {
 	field string
 }
 
-// view is a kind as it was after some number of its changes. The simulation moves it on.
+// view is a kind as it was after some number of its changes. The simulation advances it.
 type view struct {
 	cache *simCache
 	key   viewKey
@@ -132,7 +132,7 @@ func (v *view) next() {
 	v.notify(handlers, c.key, old, c.version, false)
 }
 
-// jump shows n more changes at once, as after a watch that broke: what lies between is never seen.
+// jump shows n more changes at once, as after a broken watch: the changes in between are never seen.
 func (v *view) jump(n int) {
 	changes := v.cache.cluster.store.changes(v.key.gvk, v.position, v.position+n)
 	v.mu.Lock()
@@ -151,7 +151,7 @@ func (v *view) jump(n int) {
 	after, handlers := maps.Clone(v.objects), v.handlers
 	v.mu.Unlock()
 	for _, key := range touched {
-		if before[key] == nil && after[key] == nil { // Who misses both can't know that there was something.
+		if before[key] == nil && after[key] == nil { // A watcher that misses both cannot know that the object existed.
 			v.notify(handlers, key, nil, passing[key], true)
 			v.notify(handlers, key, passing[key], nil, true)
 			continue
@@ -208,7 +208,7 @@ func (c *simCache) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	return nil
 }
 
-// List implements client.Reader. The order is any, but the same for the same seed.
+// List implements client.Reader. The order is arbitrary, but the same for the same seed.
 func (c *simCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.process.alive(ctx); err != nil {
 		return err
@@ -301,7 +301,7 @@ func (c *simCache) IndexField(_ context.Context, obj client.Object, field string
 	return nil
 }
 
-// informer lets controllers hear of the changes of a view.
+// informer notifies controllers of the changes of a view.
 type informer struct{ *view }
 
 func (i informer) AddEventHandler(
@@ -345,7 +345,7 @@ func (registration) HasSyncedChecker() toolscache.DoneChecker { return registrat
 func (registration) Name() string                             { return "simulated" }
 func (registration) Done() <-chan struct{}                    { return closed }
 
-// matcher tells whether an object has what a field selector asks for.
+// matcher reports whether an object matches a requirement of a field selector.
 type matcher func(fields.Requirement, client.Object) (bool, error)
 
 // fillList puts the objects that the options select into the list.

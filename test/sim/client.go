@@ -27,7 +27,7 @@ type runtimeObject = runtime.Object
 
 func labelsOf(o metav1.Object) labels.Set { return labels.Set(o.GetLabels()) }
 
-// fill makes obj, of any form, what the version is.
+// fill sets obj, of any form, to the content of the version.
 func (s *store) fill(v *version, obj client.Object) {
 	out := v.as(s.scheme, obj)
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(out).Elem())
@@ -60,7 +60,7 @@ func (c *simClient) IsObjectNamespaced(o runtime.Object) (bool, error) {
 	return namespaced(gvk), err
 }
 
-// cached tells whether reads of this kind go to the cache, as in the client of a manager.
+// cached reports whether reads of this kind go to the cache, as in the client of a manager.
 func (c *simClient) cached(gvk schema.GroupVersionKind, o any) bool {
 	return c.cache != nil && formOf(o) != formUnstructured && !(c.cluster.uncached[gvk] && formOf(o) == formTyped)
 }
@@ -270,7 +270,7 @@ func (c *simClient) Status() client.SubResourceWriter { return c.SubResource("st
 // SubResource implements client.Client.
 func (c *simClient) SubResource(name string) client.SubResourceClient { return &part{c, name} }
 
-// part is a subresource. Other than "status", "approval" and "token", one stands for the whole object.
+// part is a subresource. Any except "status", "approval" and "token" stands for the whole object.
 type part struct {
 	*simClient
 	name string
@@ -357,7 +357,7 @@ func (o operation) String() string {
 	return fmt.Sprintf("%s %s %s", o.verb, kind, strings.TrimPrefix(o.key.String(), "/"))
 }
 
-// access does an operation, or what the simulation makes of it.
+// access carries out an operation, with the fault that the simulation chooses for it.
 func (c *simClient) access(ctx context.Context, o operation, do func() error) error {
 	if c.process == nil {
 		return do()

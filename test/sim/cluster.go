@@ -58,7 +58,7 @@ func (c *Cluster) AddNamespaces(names ...string) {
 	}
 }
 
-// finishNamespaces does what the controller of namespaces does: it removes what is in them.
+// finishNamespaces does the work of the namespace controller: it removes the content of namespaces in deletion.
 func (c *Cluster) finishNamespaces(ctx context.Context, _ client.Client) error {
 	for _, ns := range c.store.list(namespaceKind) {
 		if ns.meta().GetDeletionTimestamp() == nil {
@@ -148,7 +148,7 @@ func (c *Cluster) EditStatus(o client.Object, change func()) error {
 	return c.Status().Update(context.Background(), o)
 }
 
-// Exists reads an object and reports whether it is there.
+// Exists reads an object and reports whether it exists.
 func (c *Cluster) Exists(o client.Object) bool {
 	err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o)
 	if client.IgnoreNotFound(err) != nil {

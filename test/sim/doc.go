@@ -1,7 +1,6 @@
-// Package sim runs controllers against API servers of its own, with faults: caches that are stale, events that are
-// missed or come late and in another order of kinds, writes that are refused, whose answer is lost or that somebody
-// else has forestalled, and processes that crash after a write and start again. A seed chooses them all and replays
-// them.
+// Package sim runs controllers against API servers of its own, with faults: stale caches, events that are missed, late
+// or in another order of kinds, writes that are refused, that conflict or whose response is lost, and processes that
+// crash after a write and restart. A seed determines all of them and replays them.
 //
 //	sim.Run(t, func(w *sim.World) {
 //		garden := w.Cluster("garden", sim.Scheme())
@@ -15,24 +14,23 @@
 //		w.Eventually(200, "the project is ready", func() error {...}) // Liveness: without faults, within 200 requests.
 //	})
 //
-// A controller runs as in production: a Process is a manager.Manager, so the watches, predicates, mappings and indexes
-// are those of the controller, and so is the code of controller-runtime that works off its queue. What differs is
-// below: the queue hands its single worker what the simulation has chosen, the cache shows a kind as it was after some
-// number of its changes, and the client passes each operation through the faults. After a crash all of it is made
-// anew; what was in memory is lost, and caches begin with the present, as those of client-go do.
+// A controller runs as in production: a Process is a manager.Manager, with the controller's own watches, predicates,
+// mappings and indexes, and with the code of controller-runtime that processes its queue. The layers below are
+// simulated: the queue gives its single worker the request that the simulation has chosen, the cache shows a kind as it
+// was after some number of its changes, and the client adds faults to operations. After a crash everything is created
+// anew; the memory of the process is lost, and caches begin with the present, as those of client-go do.
 //
 // One step is one of these: a cache sees the next change of a kind, or several at once, of which it misses all but the
-// last (a watch that broke); a controller works on one request; time passes; a change is made; an actor acts; a
-// process crashes. Steps follow one another in one goroutine. Time is that of a testing/synctest bubble, so nothing
-// waits, and clocks are real ones. What becomes of an operation depends on the seed, its name and how often it came
-// before, so that operations that a controller does in parallel don't change each other's fate. Each seed has its own
-// mix of faults.
+// last (a watch that broke); a controller works on one request; time passes; a change is made; an actor acts; a process
+// crashes. Steps follow one another in one goroutine. Time is that of a testing/synctest bubble, so nothing waits, and
+// clocks are real ones. The fault of an operation depends on the seed, its name and the number of its earlier calls, so
+// that parallel operations of a controller do not influence each other's faults. Each seed has its own mix of faults.
 //
-// A run that fails shows its seed, the last steps and the command that replays it. HORTUS_TEST_SEED=N runs one seed
-// and shows all steps; HORTUS_TEST_SEEDS=N tries more of them. The first seed runs twice and must do the same, so a
+// A failed run shows its seed, the last steps and the command that replays it. HORTUS_TEST_SEED=N runs one seed and
+// shows all steps; HORTUS_TEST_SEEDS=N tries more of them. The first seed runs twice and must do the same, so a
 // controller that writes in the order of a map is found, too.
 //
-// The store of a cluster does what controllers rely on: resource versions and conflicts, generations, status apart
-// from the rest, finalizers, server-side apply, patches, preconditions, namespaces that end after their content, and
-// garbage collection. It validates and defaults nothing.
+// The store of a cluster implements the behaviour that controllers rely on: resource versions and conflicts,
+// generations, status apart from the rest, finalizers, server-side apply, patches, preconditions, namespaces that end
+// after their content, and garbage collection. It validates and defaults nothing.
 package sim

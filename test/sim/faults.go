@@ -18,14 +18,14 @@ const (
 	faultCrash
 )
 
-// draw is a number that depends on the seed and what it is for, and not on what other goroutines draw.
+// draw returns a number that depends on the seed and its purpose, and not on the draws of other goroutines.
 func (w *World) draw(what string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d/%s", w.seed, what)
 	return rand.New(rand.NewPCG(h.Sum64(), w.seed)).Uint64()
 }
 
-// faultOf decides what becomes of an operation, by the seed, its name and how often it came before.
+// faultOf returns the fault of an operation, by the seed, its name and the number of its earlier calls.
 func (w *World) faultOf(p *Process, c *Cluster, o operation) fault {
 	w.mu.Lock()
 	name := fmt.Sprintf("%s/%s/%s", p.name, c.name, o)

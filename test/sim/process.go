@@ -31,14 +31,14 @@ import (
 // Process is a program with controllers. It is a manager.Manager, so that controllers are set up as in production, with
 // the watches, predicates and mappings that they have there.
 type Process struct {
-	manager.Manager // Nil: what a simulated manager does not have panics.
+	manager.Manager // Nil: methods that a simulated manager lacks panic.
 
 	world *World
 	name  string
 	home  *Cluster
 	setup func(*Process) error
 
-	// What follows is lost in a crash.
+	// The following fields are lost in a crash.
 	life    int // How often it has started.
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -93,7 +93,7 @@ func (p *Process) end() {
 	}
 }
 
-// alive refuses what a process that has ended asks for.
+// alive refuses operations of a process that has ended.
 func (p *Process) alive(ctx context.Context) error {
 	if p.world.isCrashed(p) {
 		return errCrashed
@@ -187,7 +187,7 @@ func (p *Process) Add(r manager.Runnable) error {
 	return nil
 }
 
-// traced records what a reconciler does, and panics, which controller-runtime would turn into errors.
+// traced records the results of a reconciler, and its panics, which controller-runtime would turn into errors.
 type traced struct {
 	process *Process
 	name    string
@@ -226,7 +226,7 @@ type Connection struct {
 	cluster *Cluster
 }
 
-// GetClient returns a client that reads from caches as that of a manager does.
+// GetClient returns a client that reads from caches, like the client of a manager.
 func (c *Connection) GetClient() client.Client {
 	return &simClient{cluster: c.cluster, process: c.process, cache: c.process.cacheOf(c.cluster)}
 }
@@ -251,7 +251,7 @@ func (c *Connection) GetScheme() *runtime.Scheme { return c.cluster.store.scheme
 // GetRESTMapper returns the kinds of the cluster.
 func (c *Connection) GetRESTMapper() meta.RESTMapper { return c.cluster.mapper }
 
-// GetConfig returns a configuration that nobody can connect with.
+// GetConfig returns a configuration that cannot connect to anything.
 func (c *Connection) GetConfig() *rest.Config {
 	return &rest.Config{Host: "https://" + c.cluster.name + ".invalid"}
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// queue is the work queue of a controller. Its worker gets only what the simulation hands to it.
+// queue is the work queue of a controller. Its worker gets only the requests that the simulation chooses.
 type queue struct {
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
 	give    chan reconcile.Request
@@ -117,7 +117,7 @@ func (q *queue) due() []reconcile.Request {
 	})
 }
 
-// next is when the first request that has to wait becomes due.
+// next returns the time at which the first waiting request becomes due.
 func (q *queue) next() (time.Time, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

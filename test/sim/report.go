@@ -27,7 +27,7 @@ func (w *World) fatalf(format string, args ...any) {
 	panic(errStop)
 }
 
-// report fails the test with what is needed to understand and to repeat it.
+// report fails the test with the information to understand and to repeat it.
 func (w *World) report(t *testing.T) {
 	t.Helper()
 	if len(w.failures) == 0 {

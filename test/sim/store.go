@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// store is an API server: objects as JSON, with everything that controllers rely on. It remembers every version of
-// every object, so that a cache may show any of them.
+// store is an API server: objects as JSON, with everything that controllers rely on. It keeps every version of every
+// object, so that a cache may show any of them.
 type store struct {
 	scheme *runtime.Scheme
 
@@ -121,13 +121,13 @@ func encode(o runtime.Object, gvk schema.GroupVersionKind) map[string]any {
 	return out
 }
 
-// resource names a kind as errors of an API server do.
+// resource returns the resource of a kind as errors of an API server name it.
 func resource(gvk schema.GroupVersionKind) schema.GroupResource {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	return plural.GroupResource()
 }
 
-// get returns the newest version, or an error that says that there is none.
+// get returns the newest version, or a NotFound error.
 func (s *store) get(gvk schema.GroupVersionKind, key types.NamespacedName) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +235,7 @@ func (s *store) namespaceFor(gvk schema.GroupVersionKind, key types.NamespacedNa
 	return nil
 }
 
-// update replaces an object with what next makes of it. Part is "" or the subresource that is written.
+// update replaces an object by the result of next. part is "" or the subresource that is written.
 func (s *store) update(
 	gvk schema.GroupVersionKind, key types.NamespacedName, part string, next func(map[string]any) (map[string]any, error),
 ) (*version, error) {
@@ -287,7 +287,7 @@ func (s *store) updateLocked(
 	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
 	after.SetResourceVersion(before.GetResourceVersion())
 	after.SetGeneration(before.GetGeneration())
-	if same(object, old.object) { // Nothing changes, so nobody gets an event.
+	if same(object, old.object) { // Nothing changes, so there is no event.
 		return old, nil
 	}
 	if changedSpec(object, old.object) {
@@ -300,13 +300,13 @@ func (s *store) updateLocked(
 	return s.put(gvk, key, object), nil
 }
 
-// heldNamespace tells whether the object is a namespace whose content has not been removed yet.
+// heldNamespace reports whether the object is a namespace whose content has not been removed yet.
 func (s *store) heldNamespace(gvk schema.GroupVersionKind, object map[string]any) bool {
 	left, _, _ := unstructured.NestedStringSlice(object, "spec", "finalizers")
 	return gvk == namespaceKind && len(left) > 0
 }
 
-// replaceField gives to the field that from has, or none.
+// replaceField sets a field of to to its value in from, or removes it if from has none.
 func replaceField(to, from map[string]any, field string) {
 	if delete(to, field); from[field] != nil {
 		to[field] = runtime.DeepCopyJSONValue(from[field])
@@ -348,7 +348,7 @@ func empty(value any) bool {
 	return false
 }
 
-// changedSpec tells whether anything but metadata and status differs, of a kind that has a generation.
+// changedSpec reports whether anything but metadata and status differs, of a kind that has a generation.
 func changedSpec(a, b map[string]any) bool {
 	if a["spec"] == nil && b["spec"] == nil {
 		return false
@@ -362,7 +362,7 @@ func changedSpec(a, b map[string]any) bool {
 	return !reflect.DeepEqual(strip(a), strip(b))
 }
 
-// hasStatus tells whether a kind has a subresource for its status: the typed ones with such a field, and all others.
+// hasStatus reports whether a kind has a subresource for its status: the typed ones with such a field, and all others.
 func (s *store) hasStatus(gvk schema.GroupVersionKind) bool {
 	o, err := s.scheme.New(gvk)
 	if err != nil {
@@ -404,7 +404,7 @@ func (s *store) patch(
 	})
 }
 
-// normal encodes an object as its type does, so that what means the same is the same.
+// normal encodes an object as its type does, so that objects with the same meaning are equal.
 func (s *store) normal(gvk schema.GroupVersionKind, object map[string]any) (map[string]any, error) {
 	o, err := s.scheme.New(gvk)
 	if err != nil {
@@ -475,7 +475,7 @@ func (s *store) apply(
 	return s.updateLocked(gvk, key, part, merge)
 }
 
-// unstructuredscheme creates what is merged.
+// unstructuredscheme creates the objects that are merged.
 type unstructuredscheme struct{}
 
 func (unstructuredscheme) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
@@ -513,10 +513,10 @@ func (s *store) remove(
 	return nil
 }
 
-// annotationTouched changes when somebody else writes an object.
+// annotationTouched changes when another client writes an object.
 const annotationTouched = "sim.hortus.dev/touched"
 
-// touch writes an object as somebody else, without a change that matters to anyone.
+// touch writes an object like another client would, without a relevant change.
 func (s *store) touch(gvk schema.GroupVersionKind, key types.NamespacedName) {
 	_, _ = s.update(gvk, key, "", func(o map[string]any) (map[string]any, error) {
 		u := &unstructured.Unstructured{Object: o}

@@ -24,18 +24,18 @@ const (
 	envSeeds = "HORTUS_TEST_SEEDS" // How many seeds each simulation runs with.
 	envSeed  = "HORTUS_TEST_SEED"  // The one seed to run, with all of its trace.
 
-	// defaultSeeds keeps a simulation of a controller below 2 s of CPU time, and finds what fails once in ten.
+	// defaultSeeds keeps a simulation of a controller below 2 s of CPU time, and finds failures of one seed in ten.
 	defaultSeeds = 50
-	// traceLines are shown of a run that fails. The cause is rarely further back.
+	// traceLines is the number of lines shown of a failed run. The cause is rarely further back.
 	traceLines = 120
-	// slowness is how much later than others a third of the watches sees changes.
+	// slowness is the factor by which a third of the watches sees changes later than the others.
 	slowness = 12
-	// quietPasses is how often everything is looked at before the end counts as reached.
+	// quietPasses is the number of passes without a change after which the end counts as reached.
 	quietPasses = 2
 )
 
-// Run runs a simulation with many seeds. The test sets up the world and says what has to be. It must do the same each
-// time; whatever is random comes from World.Random.
+// Run runs a simulation with many seeds. The test sets up the world and its checks. It must do the same each time, with
+// random choices from World.Random only.
 func Run(t *testing.T, test func(*World)) {
 	t.Helper()
 	if text := os.Getenv(envSeed); text != "" {
@@ -61,7 +61,7 @@ func Run(t *testing.T, test func(*World)) {
 		if w.report(t); t.Failed() {
 			return
 		}
-		if seed == 0 { // What a seed does not repeat can't be replayed.
+		if seed == 0 { // A run that a seed does not repeat cannot be replayed.
 			if at := differs(w.trace, run(t, seed, test).trace); at != "" {
 				t.Errorf("the same seed ran differently: %s", at)
 				return
@@ -111,7 +111,7 @@ func run(t *testing.T, seed uint64, test func(*World)) (w *World) {
 // errStop ends a run that has failed.
 var errStop any = fmt.Errorf("the simulation has failed")
 
-// World is one run of a simulation: clusters, the processes that work on them, and what else happens.
+// World is one run of a simulation: clusters, the processes that work on them, and other events.
 type World struct {
 	T      *testing.T
 	Random *rand.Rand // For choices of the test. Only for the goroutine of the test.
@@ -133,8 +133,8 @@ type World struct {
 	checking bool
 }
 
-// chances are how likely faults are, in percent; each seed has its own, so that some are alone and others come
-// together.
+// chances are the probabilities of faults, in percent; each seed has its own, so that some faults occur alone and
+// others together.
 type chances struct {
 	refused, lost, conflict, crash uint64 // Of each operation.
 	missed, idle                   int    // Of each step: that a watch skips changes; that time passes.
@@ -178,28 +178,28 @@ func (w *World) Cluster(name string, scheme *runtime.Scheme) *Cluster {
 }
 
 // Process adds a program that works on a cluster. The function sets up its controllers, each time the process starts;
-// it must make all of them anew, so that a crash loses what they remember.
+// it must create all of them anew, so that a crash loses their memory.
 func (w *World) Process(name string, home *Cluster, setup func(*Process) error) {
 	p := &Process{world: w, name: name, home: home, setup: setup}
 	w.processes = append(w.processes, p)
 	p.start()
 }
 
-// Actor adds what somebody else does in a cluster again and again, as an extension or a kubelet. It sees everything at
-// once, and must change nothing when there is nothing to do.
+// Actor adds an action that others repeat in a cluster, such as an extension or a kubelet. It sees all changes at once,
+// and must change nothing if there is nothing to do.
 func (w *World) Actor(name string, c *Cluster, act func(context.Context, client.Client) error) {
 	w.actors = append(w.actors, actor{name, c, act})
 }
 
-// Change adds what somebody does once while faults happen. Changes are made in this order.
+// Change adds an action that happens once while faults happen. Changes are made in this order.
 func (w *World) Change(name string, c *Cluster, change func(context.Context, client.Client) error) {
 	w.changes = append(w.changes, actor{name, c, change})
 }
 
-// Always adds what must be true after each write, whatever has failed before.
+// Always adds a check that must succeed after each write, whatever has failed before.
 func (w *World) Always(name string, check func() error) { w.rules = append(w.rules, rule{name, check}) }
 
-// Faults runs a number of steps in which faults happen, and then makes the changes that are left.
+// Faults runs a number of steps in which faults happen, and then makes the remaining changes.
 func (w *World) Faults(steps int) {
 	w.faults = true
 	for range steps {
@@ -214,8 +214,8 @@ func (w *World) Faults(steps int) {
 	}
 }
 
-// Eventually lets all caches catch up, without any more faults, and works until nothing is left to do but to wait. Then
-// the check must succeed; time passes until it does. It fails after so many requests to controllers.
+// Eventually lets all caches catch up, without further faults, and works until controllers only wait. Then the check
+// must succeed; time passes until it does. It fails after the given number of requests to controllers.
 func (w *World) Eventually(requests int, name string, check func() error) {
 	w.T.Helper()
 	quiet, left := 0, requests
@@ -273,7 +273,7 @@ func (w *World) Idle(d time.Duration) {
 	}
 }
 
-// oneStep does one thing out of all that could happen now.
+// oneStep does one of the steps that are possible now.
 func (w *World) oneStep() {
 	w.step++
 	n := w.Random.IntN(100)
@@ -301,7 +301,7 @@ func (w *World) oneStep() {
 	w.check()
 }
 
-// pass lets time pass: until something is due, or a moment.
+// pass lets time pass: until a request is due, or for a moment.
 func (w *World) pass() {
 	next, ok := w.nextDue()
 	d := time.Duration(1+w.Random.IntN(2000)) * time.Millisecond
@@ -351,7 +351,7 @@ func (w *World) actOnce() {
 	w.doActor(a)
 }
 
-// act lets all others act, and reports whether something has changed.
+// act runs all actors, and reports whether they have changed anything.
 func (w *World) act() (changed bool) {
 	for _, a := range w.actors {
 		changed = w.doActor(a) || changed
@@ -379,7 +379,7 @@ func (w *World) revisions() (out []int64) {
 	return out
 }
 
-// views returns those that do not show the present, in the same order for the same seed.
+// views returns the views that do not show the present, in the same order for the same seed.
 func (w *World) views() (out []*view) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -476,7 +476,7 @@ func (w *World) isCrashed(p *Process) bool {
 	return p.crashed
 }
 
-// restart starts what has crashed.
+// restart starts the crashed processes.
 func (w *World) restart() {
 	for _, p := range w.processes {
 		if w.isCrashed(p) {
@@ -487,7 +487,7 @@ func (w *World) restart() {
 	}
 }
 
-// check fails the run if something is not as it always must be.
+// check fails the run if a check of Always fails.
 func (w *World) check() {
 	w.mu.Lock()
 	if w.checking { // Another operation of the same process, which runs in parallel.

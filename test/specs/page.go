@@ -57,12 +57,12 @@ func (s Suite) section() string {
 	return text.String()
 }
 
-// file is where the results are, seen from the page.
+// file returns the path of the results, relative to the page.
 func (s Suite) file() string {
 	return folder + "/" + s.Kubernetes[:strings.LastIndex(s.Kubernetes, ".")] + ".json"
 }
 
-// row is a line of the table: how many specs came to what, and when they were run.
+// row returns a line of the table: the number of specs per state, and when they were run.
 func row(name string, specs []Result) string {
 	counts, seconds, days := Count(specs), 0, []string{}
 	for _, r := range specs {
@@ -104,7 +104,7 @@ func (s Suite) list(text *strings.Builder, state State) {
 	}
 }
 
-// markdown is what means something in a table of Markdown.
+// markdown escapes the special characters of a table in Markdown.
 var markdown = strings.NewReplacer(
 	`\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "]", `\]`, "(", `\(`, "\n", " ",
 )

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Suite is the conformance tests of one minor of Kubernetes, with what came of each the last time it was run.
+// Suite is the conformance tests of one minor of Kubernetes, with the last result of each.
 type Suite struct {
 	// Kubernetes is the version of the Shoots that the specs were run on.
 	Kubernetes string   `json:"kubernetes"`
 	Specs      []Result `json:"specs"`
 }
 
-// merge adds the conformance tests among the results to those that are known; of each spec, what came of the last run
-// counts. Results of another version of Kubernetes are dropped.
+// merge adds the conformance tests among the results to the known ones; the last result of each spec counts. Results of
+// another version of Kubernetes are dropped.
 func (s Suite) merge(kubernetes string, results []Result) Suite {
 	known := map[string]Result{}
 	if s.Kubernetes == kubernetes {
@@ -36,7 +36,7 @@ func (s Suite) merge(kubernetes string, results []Result) Suite {
 	return Suite{Kubernetes: kubernetes, Specs: slices.SortedFunc(maps.Values(known), byName)}
 }
 
-// folder holds a file with the results for each minor of Kubernetes, beside the page.
+// folder holds a file with the results for each minor of Kubernetes, next to the page.
 const (
 	folder = "conformance"
 	page   = "conformance.md"

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// State is what came of a spec.
+// State is the outcome of a spec.
 type State string
 
 const (
 	Passed  State = "passed"
 	Failed  State = "failed"
 	Skipped State = "skipped" // By the spec itself, which gives a reason.
-	NotRun  State = "not run" // Left out, or interrupted, by the one who ran the others.
+	NotRun  State = "not run" // Left out, or interrupted, by the person who ran the others.
 )
 
-// Result is what came of one spec.
+// Result is the result of one spec.
 type Result struct {
 	// Name is the whole text of the spec, with its tags. Steps around all specs have the name of their kind.
 	Name   string `json:"name"`
@@ -41,10 +41,10 @@ func (r Result) SIG() string {
 	return "none"
 }
 
-// IsConformance says whether the spec is one of the conformance tests.
+// IsConformance reports whether the spec is one of the conformance tests.
 func (r Result) IsConformance() bool { return strings.Contains(r.Name, "[Conformance]") }
 
-// specReport is what is read of a spec in a report.
+// specReport is the part of a spec's report that is read.
 type specReport struct {
 	ContainerHierarchyTexts    []string
 	LeafNodeType, LeafNodeText string
@@ -54,7 +54,7 @@ type specReport struct {
 }
 
 // Read returns the results in a report that ginkgo has written as JSON, those of specs that were not run included,
-// sorted by name. What must not be shown of this machine is replaced in reasons by hide.
+// sorted by name. hide replaces details of this machine in reasons that must not be shown.
 func Read(report []byte, day string, hide *strings.Replacer) ([]Result, error) {
 	var suites []struct{ SpecReports []specReport }
 	if err := json.Unmarshal(report, &suites); err != nil {
@@ -94,11 +94,11 @@ func outcome(spec specReport) (State, string) {
 	case "passed":
 		return Passed, ""
 	case "skipped":
-		if reason == "" { // What the expressions leave out is skipped without a reason.
+		if reason == "" { // Specs that the expressions leave out are skipped without a reason.
 			return NotRun, ""
 		}
 		return Skipped, reason
-	case "interrupted": // By the one who runs them, which says nothing about the cluster.
+	case "interrupted": // By the person who runs them, which says nothing about the cluster.
 		return NotRun, ""
 	case "pending":
 		return Skipped, "marked as pending"
@@ -109,7 +109,7 @@ func outcome(spec specReport) (State, string) {
 	}
 }
 
-// longest is how much of a reason is kept; some quote whole objects.
+// longest is the maximum length of a reason, in characters; some quote whole objects.
 const longest = 300
 
 func shorten(reason string) string {
@@ -119,7 +119,7 @@ func shorten(reason string) string {
 	return reason
 }
 
-// Count returns how many results there are of each state.
+// Count returns the number of results of each state.
 func Count(results []Result) map[State]int {
 	counts := map[State]int{}
 	for _, r := range results {
@@ -128,7 +128,7 @@ func Count(results []Result) map[State]int {
 	return counts
 }
 
-// Summary is how many specs passed, and the others that were run with the reason.
+// Summary returns the number of specs that passed, and the others that were run with their reasons.
 func Summary(results []Result) string {
 	counts := Count(results)
 	var text strings.Builder

@@ -1,8 +1,8 @@
 //go:build landscape && linux
 
-// Package systemdhost gives tests a host that runs systemd, beside whatever runs the real one: namespaces of their own
-// whose process 1 is the distribution's systemd, with nothing but a few targets to start. It shares network and files,
-// except that what is written below /etc, /run and /var/lib stays in there.
+// Package systemdhost gives tests a host that runs systemd, whatever the real one runs: namespaces of their own whose
+// process 1 is the distribution's systemd, with only a few targets to start. It shares network and files with the real
+// host, except that files written below /etc, /run and /var/lib stay in the namespaces.
 package systemdhost
 
 import (
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// UnitDir is where unit files go. It is empty at first.
+	// UnitDir is the directory of unit files. It is empty at first.
 	UnitDir = "/etc/systemd/system"
 
 	marker     = "HORTUS_TEST_SYSTEMD"
@@ -37,7 +37,7 @@ const (
 	cgroupVariable = "HORTUS_TEST_SYSTEMD_CGROUP"
 
 	program = "/usr/lib/systemd/systemd"
-	// cgroupMount has the test's own mount of the unified hierarchy, controlSocket is where systemd listens.
+	// cgroupMount has the test's own mount of the unified hierarchy, controlSocket is systemd's socket.
 	cgroupMount   = "/run/cgroup"
 	controlSocket = "/run/systemd/private"
 	// startWait bounds the start of systemd, which takes some 200 ms, endWait that of its processes when it is killed.
@@ -45,7 +45,8 @@ const (
 	pause              = 10 * time.Millisecond
 )
 
-// shipped are the units of the distribution that there are. All others are left out: some belong to the real host.
+// shipped are the units of the distribution that this host has. All others are left out, since some belong to the real
+// host.
 var shipped = map[string]string{
 	"basic.target":      "[Unit]\nRequires=sysinit.target\nAfter=sysinit.target\n",
 	"multi-user.target": "[Unit]\nRequires=basic.target\nAfter=basic.target\nAllowIsolate=yes\n",
@@ -55,8 +56,8 @@ var shipped = map[string]string{
 
 // Main runs the tests of a package on such a host. Call it from TestMain.
 //
-// The test program runs four times: as it was called; in namespaces of its own (host); as what becomes systemd (boot);
-// and beside that in its namespace of processes, since systemd talks to those only whom it can see (tests).
+// The test program runs four times: as it was called; in namespaces of its own (host); as the process that becomes
+// systemd (boot); and in systemd's PID namespace, since systemd answers only processes that it can see (tests).
 func Main(m *testing.M) {
 	var code int
 	var err error
@@ -99,9 +100,9 @@ func run(c *exec.Cmd) (code int, err error) {
 	return 0, err
 }
 
-// host starts systemd, runs the tests beside it, and leaves nothing behind.
+// host starts systemd, runs the tests alongside, and leaves nothing behind.
 func host() (code int, err error) {
-	// Signals at the death of a parent are about its thread; what is started from here also gets this one's namespaces.
+	// Parent death signals depend on the parent's thread, whose namespaces the started processes inherit, too.
 	runtime.LockOSThread()
 	if err := prepare(); err != nil {
 		return 1, err
@@ -148,7 +149,7 @@ func awaitSystemd(ended <-chan struct{}) error {
 	return fmt.Errorf("%s was not there after %s", controlSocket, startWait)
 }
 
-// enterProcesses lets what this thread starts from now on live in the namespace of a process.
+// enterProcesses makes all later child processes of this thread run in the PID namespace of a process.
 func enterProcesses(pid int) error {
 	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	if err != nil {
@@ -168,7 +169,7 @@ func mountProc() error {
 	return nil
 }
 
-// prepare makes the namespaces fit for a systemd that has to leave the real host alone.
+// prepare prepares the namespaces for a systemd that must not change the real host.
 func prepare() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -198,7 +199,7 @@ func prepare() error {
 	return os.WriteFile("/etc/machine-id", []byte(strings.Repeat("0123456789abcdef", 2)+"\n"), 0o444)
 }
 
-// cover lets what is written below a directory be seen in these namespaces only.
+// cover makes files written below a directory visible in these namespaces only.
 func cover(dir string) error {
 	upper, work := filepath.Join("/run/upper", dir), filepath.Join("/run/work", dir)
 	for _, made := range []string{upper, work} {
@@ -213,7 +214,7 @@ func cover(dir string) error {
 	return nil
 }
 
-// makeCgroup makes a cgroup in the unified hierarchy, which exists beside those of cgroup v1, too.
+// makeCgroup makes a cgroup in the unified hierarchy, which also exists alongside those of cgroup v1.
 func makeCgroup() (string, error) {
 	if err := os.MkdirAll(cgroupMount, 0o755); err != nil {
 		return "", err
@@ -228,7 +229,7 @@ func makeCgroup() (string, error) {
 	return group, nil
 }
 
-// removeCgroup removes a cgroup and those below. Its last processes may be on the point of leaving.
+// removeCgroup removes a cgroup and its descendants. Its last processes may be about to leave.
 func removeCgroup(group string) error {
 	var err error
 	for deadline := time.Now().Add(endWait); time.Now().Before(deadline); time.Sleep(pause) {
@@ -249,7 +250,7 @@ func removeCgroup(group string) error {
 	return fmt.Errorf("remove cgroup: %w", err)
 }
 
-// boot becomes systemd, as process 1 of a namespace and at the root of what it sees of the cgroups.
+// boot becomes systemd, as process 1 of a namespace and at the root of its cgroup namespace.
 func boot() error {
 	runtime.LockOSThread()
 	group := os.Getenv(cgroupVariable)
@@ -278,6 +279,6 @@ func boot() error {
 	}
 	return unix.Exec(program, []string{program, "--system", "--unit=multi-user.target",
 		"--log-target=null", "--show-status=no", "--default-standard-output=null"},
-		// The variable tells systemd that the kernel is not its own.
+		// The variable marks a container, so that systemd does not treat the kernel as its own.
 		[]string{"container=hortus-test", "PATH=" + os.Getenv("PATH")})
 }

@@ -22,10 +22,11 @@ const (
 	healthPort = 16910
 )
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Image string
-	// Address is the IP that the API server advertises; Gateway host:port where the seed takes PROXY protocol.
+	// Address is the IP that the API server advertises; Gateway is the host:port at which the seed accepts the PROXY
+	// protocol.
 	Address string
 	Gateway string
 }

@@ -26,12 +26,12 @@ const Name = "coredns"
 
 const (
 	name        = Name
-	serviceName = "kube-dns" // What kubelets and users expect.
+	serviceName = "kube-dns" // The name that kubelets and users expect.
 	namespace   = metav1.NamespaceSystem
 	port        = 8053 // Unprivileged inside the pod; the Service offers 53.
 )
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Image     string
 	Placement component.Placement

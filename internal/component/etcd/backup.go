@@ -15,10 +15,10 @@ import (
 
 const pathBackupStore = "/var/etcd/backup-store"
 
-// flagStore is there if the etcd has backups.
+// flagStore is set if the etcd has backups.
 const flagStore = "--store-credentials="
 
-// Backup says where backups go. Without it there are none, and a lost volume is lost data.
+// Backup configures the backups. Without it there are none, and the loss of the volume is a loss of data.
 type Backup struct {
 	// StoreSecret has the credentials of the object store.
 	StoreSecret string
@@ -27,15 +27,15 @@ type Backup struct {
 	// Holder and Epoch prove the ownership of the control plane.
 	Holder string
 	Epoch  int64
-	// FenceTime is how long etcd runs without being confirmed; 0 for the default of the process.
+	// FenceTime is how long etcd runs without a confirmation; 0 means the default of the process.
 	FenceTime time.Duration
-	// Standby lets etcd start only when the process is told to, for an epoch at least as high.
+	// Standby lets etcd start only after an activation of the process, for an epoch at least as high.
 	Standby bool
-	// Restore takes etcd back, once; nil if that was not requested.
+	// Restore restores etcd to an earlier point, once; nil if that was not requested.
 	Restore *Restore
 }
 
-// Restore is a request to take etcd back to an earlier point.
+// Restore is a request to restore etcd to an earlier point.
 type Restore struct {
 	// ID of the request: each is carried out once.
 	ID string
@@ -44,8 +44,8 @@ type Restore struct {
 	Time     time.Time
 }
 
-// Flags that say who owns an etcd. A running process may have been told about a newer owner, so they alone are no
-// reason to replace its pod.
+// Flags for the owner of an etcd. A running process may have been activated for a newer owner, so a change of these
+// flags alone does not replace its pod.
 const (
 	flagEpoch     = "--epoch="
 	flagFenceTime = "--fence-time="
@@ -72,7 +72,7 @@ func StandsBy(pod *corev1.Pod) bool {
 		func(c corev1.Container) bool { return slices.Contains(c.Command, flagStandby+"true") })
 }
 
-// HasBackups reports whether backups are taken of an etcd.
+// HasBackups reports whether an etcd has backups.
 func HasBackups(set *appsv1.StatefulSet) bool {
 	for _, c := range set.Spec.Template.Spec.Containers {
 		if slices.ContainsFunc(c.Command, func(arg string) bool { return strings.HasPrefix(arg, flagStore) }) {

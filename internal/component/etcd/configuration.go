@@ -11,9 +11,9 @@ import (
 	"hortus.dev/hortus/internal/etcdmember/configuration"
 )
 
-// Names of what reaches the running pod when it changes. They are not unique: the pod stays the same.
+// Names of objects whose changes reach the running pod. They have no hash in their names: the pod stays the same.
 const (
-	// CertificatesName is that of the Secret with certificates and bundles.
+	// CertificatesName is the name of the Secret with certificates and bundles.
 	CertificatesName = Name + "-certificates"
 	configName       = Name + "-config"
 )
@@ -28,9 +28,9 @@ const (
 // quotaBytes is etcd's advised maximum for its database; beyond it start-up and defragmentation get slow.
 const quotaBytes = 8 << 30
 
-// flags of etcd that may change while the pod runs. With one member nobody can vote against it, so a short election
-// timeout costs nothing and shortens a restart: it elects itself after one to two timeouts, less what it skips at the
-// start.
+// flags of etcd that may change while the pod runs. With one member there are no other votes, so a short election
+// timeout costs nothing and shortens a restart: the member elects itself after one to two timeouts, less the ticks that
+// it skips at the start.
 func flags(members int) string {
 	heartbeat, election := 50, 250
 	if members > 1 {
@@ -46,7 +46,7 @@ func flags(members int) string {
 	}, "\n") + "\n"
 }
 
-// members lists the members that are wanted, as `hortus etcd run` reads them.
+// members lists the desired members, in the form that `hortus etcd run` reads.
 func members(namespace string, n int) string {
 	lines := &strings.Builder{}
 	for i := range n {
@@ -56,7 +56,7 @@ func members(namespace string, n int) string {
 	return lines.String()
 }
 
-// Certificates are what an etcd identifies itself with, and checks others with. All are PEM.
+// Certificates are the certificates of an etcd and the CA bundles with which it verifies others. All are PEM.
 type Certificates struct {
 	// Bundle of the CA.
 	Bundle []byte
@@ -70,7 +70,7 @@ type Certificates struct {
 // Pair is a certificate with its key.
 type Pair struct{ Cert, Key []byte }
 
-// Secret returns what the pod mounts.
+// Secret returns the Secret that the pod mounts.
 func (c Certificates) Secret(namespace string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: CertificatesName, Namespace: namespace, Labels: component.Labels(Name)},
@@ -89,8 +89,8 @@ func Checksum(certificates *corev1.Secret, config *corev1.ConfigMap) string {
 	return configuration.Configuration{Files: certificates.Data, Flags: config.Data[keyFlags]}.Checksum()
 }
 
-// Config returns what may change besides the certificates: flags of etcd, its members, and the schedule of full
-// snapshots as cron in UTC. Etcd is restarted only for the flags.
+// Config returns the configuration that may change besides the certificates: flags of etcd, its members, and the
+// schedule of full snapshots as cron in UTC. Etcd is restarted only for the flags.
 func Config(namespace, fullSchedule string, n int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configName, Namespace: namespace, Labels: component.Labels(Name)},

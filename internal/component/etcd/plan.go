@@ -18,26 +18,27 @@ const (
 	// AnnotationConfiguration is the checksum that the pod has to run with. The kubelet looks for new contents of
 	// Secrets at once when a pod changes, else only about once a minute.
 	AnnotationConfiguration = "etcd.hortus.dev/configuration"
-	// AnnotationRefreshed is when the pod was changed last only for that.
+	// AnnotationRefreshed is the time of the last change of the pod for this purpose only.
 	AnnotationRefreshed = "etcd.hortus.dev/refreshed"
 	// AnnotationRestarts is the number of restarts of the container when its image was changed.
 	AnnotationRestarts = "etcd.hortus.dev/restarts-before-image"
 )
 
-// Change is what has to be done to a pod so that it becomes what the StatefulSet describes.
+// Change holds the changes to a pod that make it match the StatefulSet.
 type Change struct {
 	// Replace means that the pod has to be deleted, and Reason why.
 	Replace bool
 	Reason  string
-	// Images of containers that run on, by name of the container; Annotations to set. Only the container restarts.
+	// Images are new images of containers in a pod that stays, by name of the container; Annotations to set. Only the
+	// container restarts.
 	Images      map[string]string
 	Annotations map[string]string
 }
 
-// IsNone reports whether nothing has to be done.
+// IsNone reports whether there are no changes.
 func (c Change) IsNone() bool { return !c.Replace && len(c.Images) == 0 && len(c.Annotations) == 0 }
 
-// Plan decides what has to be done to a pod. checksum is what etcd has to run with, see [Checksum].
+// Plan returns the changes to a pod. checksum identifies the desired configuration of etcd, see [Checksum].
 func Plan(template *corev1.PodTemplateSpec, checksum string, pod *corev1.Pod) Change {
 	if !pod.DeletionTimestamp.IsZero() {
 		return Change{}
@@ -59,8 +60,8 @@ func Plan(template *corev1.PodTemplateSpec, checksum string, pod *corev1.Pod) Ch
 	return c
 }
 
-// Unready says what a pod lacks before it counts as running what it should; "" if nothing. What etcd itself runs with
-// is asked of its process.
+// Unready returns why a pod does not match the desired state yet; "" if it does. The configuration that etcd itself
+// runs with is reported by its process.
 func Unready(template *corev1.PodTemplateSpec, checksum string, pod *corev1.Pod) string {
 	switch c := Plan(template, checksum, pod); {
 	case !pod.DeletionTimestamp.IsZero():
@@ -103,8 +104,8 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// Next decides what has to be done to the pods now. Only one of them is ended at a time, and of several only when all
-// others are ready, so that they keep a quorum.
+// Next returns the changes to the pods that may be made now. Only one pod is ended at a time, and with several members
+// only while all others are ready, so that they keep a quorum.
 func Next(template *corev1.PodTemplateSpec, checksum string, pods []corev1.Pod) map[string]Change {
 	changes := map[string]Change{}
 	var ends, unready []string
@@ -134,8 +135,8 @@ func Next(template *corev1.PodTemplateSpec, checksum string, pods []corev1.Pod) 
 	return changes
 }
 
-// templateChecksum identifies a template without what can change in a running pod, which are its images and the owner,
-// and without where pods are placed, which matters only for new ones.
+// templateChecksum identifies a template without the fields that can change in a running pod (its images and the
+// owner), and without the placement of pods, which matters only for new ones.
 func templateChecksum(t corev1.PodTemplateSpec) string {
 	t = *t.DeepCopy()
 	t.Spec.TopologySpreadConstraints = nil

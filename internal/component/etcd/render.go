@@ -31,18 +31,18 @@ const (
 	metricsPort = 2381
 	// healthPort serves probes of the process that runs etcd, in plain text.
 	healthPort = 2383
-	// forwardPort is where etcd serves clients that have connected while it was restarted.
+	// forwardPort is the port of etcd for clients that have connected while it was restarted.
 	forwardPort = 2384
 	// peerPort serves other members.
 	peerPort = 2380
 )
 
-// peerName is that of the Service which gives every member a name.
+// peerName is the name of the Service that gives every member a DNS name.
 const peerName = Name + "-peer"
 
 const (
 	pathCertificates = "/var/etcd/ssl"
-	// pathConfig is a whole volume: changes do not reach single files that are mounted.
+	// pathConfig is the mount of a whole volume, since changes do not reach files that are mounted individually.
 	pathConfig = "/var/etcd/config"
 	pathData   = "/var/etcd/data"
 	dataDir    = pathData + "/new.etcd"
@@ -52,15 +52,15 @@ const (
 // annotationTemplate of a pod is the checksum of the template that it was made from, images left out.
 const annotationTemplate = "etcd.hortus.dev/template"
 
-// memoryLimit bounds etcd and what takes its backups: a database has 8 GiB at most, of which the pages that are read
-// are memory that the kernel can have back.
+// memoryLimit bounds etcd and the process that takes its backups: a database has at most 8 GiB, and the kernel can
+// reclaim the memory of the pages that were read.
 const memoryLimit = "8Gi"
 
-// startupSeconds is how long etcd may take before the container is killed: a restore of a large database takes minutes,
-// and an etcd that may not run waits.
+// startupSeconds is how long the start of etcd may take before the container is killed: a restore of a large database
+// takes minutes, and an etcd that must not run waits.
 const startupSeconds = 24 * 60 * 60
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Namespace string
 	// Image has `hortus` and etcd.
@@ -94,22 +94,23 @@ func peerHost(namespace string, i int) string {
 	return fmt.Sprintf("%s-%d.%s.%s.svc", Name, i, peerName, namespace)
 }
 
-// MemberURL is where a client reaches one member.
+// MemberURL returns the URL of one member for clients of etcd.
 func MemberURL(namespace string, i int) string {
 	return fmt.Sprintf("https://%s:%d", peerHost(namespace, i), ClientPort)
 }
 
-// MemberServiceURL is where the process of one member answers.
+// MemberServiceURL returns the URL of the process of one member.
 func MemberServiceURL(namespace string, i int) string {
 	return fmt.Sprintf("https://%s:%d", peerHost(namespace, i), ServicePort)
 }
 
-// PodServiceURL is where the process in a pod answers.
+// PodServiceURL returns the URL of the process in a pod.
 func PodServiceURL(pod *corev1.Pod) string {
 	return fmt.Sprintf("https://%s.%s.%s.svc:%d", pod.Name, peerName, pod.Namespace, ServicePort)
 }
 
-// URLs are where the API server reaches an etcd of n members: it notices itself which of several answer.
+// URLs returns the URLs of an etcd of n members for the API server, which notices itself which of several members
+// answer.
 func URLs(namespace string, n int) []string {
 	if n <= 1 {
 		return []string{URL(namespace)}
@@ -121,12 +122,12 @@ func URLs(namespace string, n int) []string {
 	return urls
 }
 
-// ServiceURL is where status, snapshots and metrics of the backups are served.
+// ServiceURL returns the URL of status, snapshots and metrics of the backups.
 func ServiceURL(namespace string) string {
 	return fmt.Sprintf("https://%s.%s.svc:%d", Name, namespace, ServicePort)
 }
 
-// URL is where the API server reaches it.
+// URL returns the URL of etcd for the API server.
 func URL(namespace string) string {
 	return fmt.Sprintf("https://%s.%s.svc:%d", Name, namespace, ClientPort)
 }
@@ -171,7 +172,7 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 	}
 }
 
-// Peers returns the Service that gives every member a name, also before it is ready.
+// Peers returns the Service that gives every member a DNS name, also before it is ready.
 func Peers(namespace string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: peerName, Namespace: namespace, Labels: component.Labels(Name)},
@@ -184,7 +185,7 @@ func Peers(namespace string) *corev1.Service {
 	}
 }
 
-// DisruptionBudget keeps a quorum. With one member it allows nothing less than its absence.
+// DisruptionBudget keeps a quorum. With a single member it allows the eviction of that member.
 func DisruptionBudget(namespace string) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: component.Labels(Name)},
@@ -219,8 +220,8 @@ func template(v Values) corev1.PodTemplateSpec {
 		MemoryLimit:   memoryLimit,
 		PriorityClass: component.PriorityAPI,
 		Reaches:       reaches(v),
-		// The process stores what is not in the backups yet while etcd still serves, then kills etcd: what etcd has
-		// acknowledged is in its log.
+		// The process stores what is not in the backups yet while etcd still serves, then kills etcd: acknowledged
+		// writes are in its log.
 		GracePeriodSeconds: 5,
 	}
 	t := w.PodTemplate()
@@ -247,7 +248,7 @@ func template(v Values) corev1.PodTemplateSpec {
 	return t
 }
 
-// reaches is what the pods connect to: other members, and the bucket of the backups.
+// reaches returns the destinations that the pods connect to: other members, and the bucket of the backups.
 func reaches(v Values) []string {
 	out := []string{
 		component.ReachDNS, component.ReachService(peerName, peerPort), component.ReachService(Name, ClientPort),
@@ -266,7 +267,7 @@ func probe(path string, port, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-// processFlags are those of the process that runs etcd.
+// processFlags are the flags of the process that runs etcd.
 func processFlags() []string {
 	return []string{
 		"/usr/local/bin/hortus", "etcd", "run",
@@ -282,7 +283,7 @@ func processFlags() []string {
 	}
 }
 
-// memberFlags are those flags of etcd that say which member it is. The others may change, see [Config].
+// memberFlags are the flags of etcd that identify its member. The others may change, see [Config].
 func memberFlags(v Values) []string {
 	own := "$(POD_NAME)." + peerName + "." + v.Namespace + ".svc" // Kubernetes puts in the name.
 	return []string{

@@ -1,2 +1,3 @@
-// Package gateway renders the seed's gateway, through which everything outside reaches the control planes in it.
+// Package gateway renders the seed's gateway, through which all clients outside of the seed reach the control planes in
+// it.
 package gateway

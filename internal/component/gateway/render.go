@@ -32,14 +32,14 @@ const (
 )
 
 const (
-	// memoryLimit is more than the gateway takes (TestMemorySuffices in internal/gateway): 1,200 MiB for the process, its
-	// soft limit, and 2,500 MiB of the kernel's buffers if none of 20,000 clients takes what it is sent (128 KiB each).
-	// That many belong to many tenants: n of them have n/(n+2) of all connections if they take what they can get.
+	// memoryLimit is more than the gateway takes (TestMemorySuffices in internal/gateway): 1,200 MiB for the process,
+	// its soft limit, and 2,500 MiB of the kernel's buffers if none of 20,000 clients reads what it is sent (128 KiB
+	// each). So many connections belong to many tenants: n tenants can have at most n/(n+2) of all connections.
 	memoryLimit = "4Gi"
-	// softMemoryLimit is where the runtime collects garbage more often rather than taking more; it does not count the
-	// kernel's buffers. The process takes 1,000 MiB for 20,000 connections that carry much (51 KiB each; 380 MiB if they
-	// are idle, as measured), and, as estimated, 60 MiB for itself and what it watches, and 120 MiB for 3,000 connections
-	// that have sent a long header and no more.
+	// softMemoryLimit is the memory use from which the Go runtime collects garbage more often instead of allocating
+	// more; it does not count the kernel's buffers. The process takes 1,000 MiB for 20,000 connections that carry much
+	// (51 KiB each; 380 MiB if they are idle, as measured), and, as estimated, 60 MiB for itself and the objects it
+	// watches, and 120 MiB for 3,000 connections that have sent a long header and no more.
 	softMemoryLimit = "1200MiB"
 )
 
@@ -47,7 +47,7 @@ const (
 // Service sends it none, and 10 s for those that are open.
 const gracePeriodSeconds = 30
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Image    string
 	Replicas int32

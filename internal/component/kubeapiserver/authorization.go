@@ -15,16 +15,16 @@ import (
 	"hortus.dev/hortus/internal/component/shootsystem"
 )
 
-// authorizationSecretName is the beginning of the name of the Secret with the kubeconfigs of the user's webhooks.
+// authorizationSecretName is the prefix of the name of the Secret with the kubeconfigs of the user's webhooks.
 const authorizationSecretName = "kube-apiserver-authorization-kubeconfigs"
 
 const pathAuthorization = "/etc/kubernetes/authorization"
 
-// sparedUsers and sparedGroups are those of the system, about whom no webhook of a user is asked: nodes could not join
-// any more, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot itself. Members
-// of system:masters are authorized before any webhook.
+// sparedUsers and sparedGroups are users and groups of the system that webhooks of users do not decide about. Otherwise
+// nodes could not join, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot
+// itself. Members of system:masters are authorized before any webhook.
 var (
-	// The last one is whom kubelets ask about when somebody wants logs or a shell through the API server.
+	// The last one is the user that kubelets authorize for logs and shells through the API server.
 	sparedUsers = []string{
 		"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName,
 		shootsystem.UserKubeletClient,
@@ -35,8 +35,8 @@ var (
 	}
 )
 
-// spare is the match condition of a webhook that leaves them out. So it does the paths of health checks: otherwise a
-// webhook that does not answer would have the server restarted.
+// spare is the match condition of a webhook that excludes them. It also excludes the paths of health checks: otherwise
+// the server would be restarted because of a webhook that does not answer.
 func spare() string {
 	list := func(names []string) string { return "['" + strings.Join(names, "', '") + "']" }
 	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s) && "+

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/component/vpnseedserver"
 )
 
-// healthPaths may be asked without credentials, because the kubelet of the seed has none for the Shoot.
+// healthPaths can be requested without credentials, because the kubelet of the seed has none for the Shoot.
 var healthPaths = []string{"/livez", "/readyz", "/healthz"}
 
 // defaultAuditPolicy is for Shoots without one.
@@ -70,9 +70,9 @@ func authenticationConfiguration(v Values) (string, error) {
 	return marshal(config), nil
 }
 
-// selectEgress makes the server reach issuers of tokens through the tunnel server; without a selector it dials them
-// itself, wherever in the seed they are. A selector that the user has set stays: each leads through the tunnel server.
-// All API versions of the configuration have the field.
+// selectEgress makes the server reach issuers of tokens through the tunnel server; without a selector the server dials
+// them itself, even addresses in the seed. A selector that the user has set stays, since all of them lead through the
+// tunnel server. All API versions of the configuration have the field.
 func selectEgress(config map[string]any) {
 	authenticators, _ := config["jwt"].([]any)
 	for _, a := range authenticators {
@@ -104,8 +104,9 @@ func admissionConfiguration(v Values) string {
 	})
 }
 
-// egressSelectorConfiguration sends all that users decide about through the tunnel server: what goes to nodes, pods and
-// services of the Shoot, and what goes to URLs of webhooks and issuers of tokens. Only etcd is reached directly.
+// egressSelectorConfiguration sends all connections with user-defined destinations through the tunnel server: those to
+// nodes, pods and services of the Shoot, and those to URLs of webhooks and issuers of tokens. Only etcd is reached
+// directly.
 func egressSelectorConfiguration() string {
 	through := func(port int) map[string]any {
 		return map[string]any{"proxyProtocol": "HTTPConnect", "transport": map[string]any{"tcp": map[string]any{

@@ -23,7 +23,7 @@ func (v Values) spec() corev1beta1.KubeAPIServerConfig {
 	return *v.Config
 }
 
-// flags renders the command line, in a fixed order. The files tell which configuration files there are.
+// flags renders the command line, in a fixed order. files are the configuration files that exist.
 func flags(v Values, files map[string]string) []string {
 	spec := v.spec()
 	f := []string{
@@ -62,7 +62,7 @@ func flags(v Values, files map[string]string) []string {
 		"--service-account-key-file="+pathKeyBundle+"/bundle.key",
 		"--service-account-signing-key-file="+pathServiceAccount+"/id_rsa",
 		"--service-cluster-ip-range="+v.ServiceCIDR,
-		// New connections keep coming until everybody has noticed that the server is going; then none is refused.
+		// New connections keep coming until all clients have noticed the shutdown; until then none is refused.
 		"--shutdown-delay-duration="+shutdownDelay,
 		"--shutdown-send-retry-after=true",
 		"--tls-cert-file="+pathServer+"/tls.crt",

@@ -73,7 +73,7 @@ type Secrets struct {
 	VPNCABundle, VPNClient         string
 }
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	// EtcdMembers is the number of members of etcd; 0 means 1.
 	EtcdMembers int
@@ -91,10 +91,10 @@ type Values struct {
 	AcceptedIssuers []string
 	// Size of the Shoot bounds the memory.
 	Size component.Size
-	// Workers tells whether there are nodes, reached through the tunnel.
+	// Workers reports whether there are nodes, reached through the tunnel.
 	Workers bool
 	Secrets Secrets
-	// Encryption says how objects are stored. Secrets must be encrypted.
+	// Encryption configures how objects are stored. Secrets must be encrypted.
 	Encryption encryption.Config
 	// Authentication is the user's AuthenticationConfiguration in YAML; empty if there is none.
 	Authentication string
@@ -128,7 +128,7 @@ func Service(namespace, proxyAddress string) *corev1.Service {
 	}
 }
 
-// DNSNames are the names that the server's certificate has to carry besides those of the outside.
+// DNSNames are the names that the server's certificate has to carry besides the external ones.
 func DNSNames(namespace string) []string {
 	names := []string{"localhost"}
 	for host, ns := range map[string]string{Name: namespace, "kubernetes": "default"} {
@@ -138,7 +138,7 @@ func DNSNames(namespace string) []string {
 	return names
 }
 
-// Route returns the TLSRoute that makes the seed's gateway pass connections for the hosts on.
+// Route returns the TLSRoute that makes the seed's gateway forward connections for the hosts.
 func Route(namespace, gatewayNamespace, gatewayName string, hosts []string) *gatewayv1.TLSRoute {
 	route := &gatewayv1.TLSRoute{
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: component.Labels(Name)},
@@ -164,7 +164,7 @@ func Route(namespace, gatewayNamespace, gatewayName string, hosts []string) *gat
 	return route
 }
 
-// Objects are what Render makes, in the order in which they have to be applied.
+// Objects are the result of Render, in the order in which they have to be applied.
 type Objects struct {
 	ConfigMap           *corev1.ConfigMap
 	EncryptionSecret    *corev1.Secret
@@ -195,8 +195,8 @@ func Render(v Values) (*Objects, error) {
 			ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
 			Data:       files,
 		}),
-		// Each pod reads exactly the configuration that it was made for: what may be written depends on what all others read.
-		// In the middle of a change only the configuration tells what has been written how, so another seed needs it.
+		// Each pod reads exactly the configuration that it was made for: what may be written depends on what all others
+		// read. During a change only the configuration shows how objects were encrypted, so another seed needs it.
 		EncryptionSecret: component.UniqueSecret(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: EncryptionSecretName, Namespace: v.Namespace, Labels: persistent(component.Labels(Name)),
@@ -225,21 +225,22 @@ func Render(v Values) (*Objects, error) {
 		Memory:      "256Mi",
 		Size:        v.Size,
 		MemoryLimit: v.Size.MemoryLimit("8Gi"),
-		// Behind its etcd the server gets unready; how soon it is reached again depends on how often that is checked.
+		// While its etcd is unavailable, the server is unready; how soon it is reached again depends on the period of
+		// this check.
 		Health: component.Health{
 			Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez", ReadinessPeriodSeconds: 3,
 		},
 		PriorityClass:  component.PriorityAPI,
 		KubernetesRole: "apiserver",
 		Mutable:        true,
-		// Whatever a tenant has it connect to leaves by way of the tunnel server.
+		// All connections to destinations of tenants leave through the tunnel server.
 		Reaches: []string{
 			component.ReachDNS, component.ReachService(etcd.Name, etcd.ClientPort),
 			component.ReachService(vpnseedserver.Name, vpnseedserver.ProxyPort),
 			component.ReachService(vpnseedserver.Name, vpnseedserver.EgressPort),
 		},
 		References: component.References(unique...),
-		// A new server is ready before an old one goes, so that updates are not noticed.
+		// A new server is ready before an old one is removed, so that updates are not noticed.
 		Strategy: appsv1.DeploymentStrategy{
 			Type: appsv1.RollingUpdateDeploymentStrategyType,
 			RollingUpdate: &appsv1.RollingUpdateDeployment{

@@ -30,7 +30,7 @@ const (
 	pathServiceAccount = "/srv/kubernetes/service-account-key"
 )
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Namespace string
 	Image     string

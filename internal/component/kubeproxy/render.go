@@ -38,10 +38,10 @@ type Pool struct {
 	Image string
 }
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Pools []Pool
-	// APIServerURL is where nodes reach the API server without the Service that kube-proxy itself makes work.
+	// APIServerURL is the URL of the API server for nodes that does not need kube-proxy's Service routing.
 	APIServerURL string
 	CABundle     []byte
 	PodCIDR      string

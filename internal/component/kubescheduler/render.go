@@ -31,7 +31,7 @@ const (
 	pathConfig = "/var/lib/kube-scheduler-config"
 )
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Namespace string
 	Image     string
@@ -92,7 +92,8 @@ func Render(v Values) (*corev1.ConfigMap, *appsv1.Deployment) {
 	}.Deployment()
 }
 
-// configuration is the KubeSchedulerConfiguration. The profile bin-packing fills nodes up, so that empty ones can go.
+// configuration is the KubeSchedulerConfiguration. The profile bin-packing fills nodes up, so that empty ones can be
+// removed.
 func configuration(v Values) string {
 	config := map[string]any{
 		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",

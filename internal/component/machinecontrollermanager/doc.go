@@ -1,3 +1,3 @@
 // Package machinecontrollermanager renders the controller that makes, drains and deletes the machines of one Shoot, and
-// what it may do in the seed and in the Shoot.
+// its permissions in the seed and in the Shoot.
 package machinecontrollermanager

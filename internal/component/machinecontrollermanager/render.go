@@ -12,7 +12,7 @@ import (
 // Name of the Deployment, of its ServiceAccount in the seed and of the roles.
 const Name = "machine-controller-manager"
 
-// CommonName of the client certificate for the Shoot's API. A certificate is there before the API is, a token is not.
+// CommonName of the client certificate for the Shoot's API. A certificate exists before the API does, a token does not.
 const CommonName = "gardener.cloud:system:" + Name
 
 // configMapName holds the kubeconfig.
@@ -23,7 +23,7 @@ const (
 	shootRole  = "gardener.cloud:target:" + Name
 )
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Namespace string
 	Image     string

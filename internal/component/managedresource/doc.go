@@ -1,3 +1,3 @@
-// Package managedresource packs objects into a ManagedResource, which the resource-manager applies and keeps: of a
-// Shoot for what runs in it, of the seed for what gardenlets install there.
+// Package managedresource packs objects into a ManagedResource, which a resource-manager keeps applied: the Shoot's for
+// objects in the Shoot, the seed's for objects that gardenlets install in the seed.
 package managedresource

@@ -24,7 +24,7 @@ import (
 // dataKey is the only key of the Secret.
 const dataKey = "objects.yaml"
 
-// LabelNoCleanup on an object in a Shoot keeps the clean-up before deletion away from it: it goes with its
+// LabelNoCleanup on an object in a Shoot excludes it from the cleanup before deletion: it is deleted with its
 // ManagedResource.
 const LabelNoCleanup = "shoot.gardener.cloud/no-cleanup"
 
@@ -103,8 +103,8 @@ func Encode(scheme *runtime.Scheme, objects []client.Object) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Checksum of the data of a ManagedResource's Secrets, in their order: what status.secretsDataChecksum says when
-// exactly this has been applied.
+// Checksum returns the checksum of the data of a ManagedResource's Secrets, in their order: the
+// status.secretsDataChecksum after exactly this data has been applied.
 func Checksum(secrets ...*corev1.Secret) string {
 	h := sha256.New()
 	for _, s := range secrets {
@@ -117,8 +117,8 @@ func Checksum(secrets ...*corev1.Secret) string {
 }
 
 // Ready reports whether the newest spec has been applied and everything in it is healthy and rolled out; if not, why.
-// checksum is that of the Secrets as they are now: a status from before their last change says nothing about it. ""
-// skips that check.
+// checksum is the checksum of the current Secrets, so that a status from before their last change does not count; ""
+// skips this check.
 func Ready(mr *resourcesv1alpha1.ManagedResource, checksum string) (bool, string) {
 	if mr.Status.ObservedGeneration != mr.Generation {
 		return false, fmt.Sprintf("ManagedResource %s has not been observed yet", mr.Name)

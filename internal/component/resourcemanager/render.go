@@ -26,22 +26,22 @@ const healthPort = 8081
 // pathWebhooks has the certificate of the webhooks of a Shoot.
 const pathWebhooks = "/etc/gardener-resource-manager/webhooks"
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Namespace string
 	Image     string
 	Replicas  int32
-	// Access is the way into the Shoot; zero for the resource-manager of the seed.
+	// Access is the access to the Shoot's API; zero for the resource-manager of the seed.
 	Access component.ClientAccess
 	// Size of the Shoot bounds the memory; empty for the resource-manager of the seed.
 	Size component.Size
 	// Class of the ManagedResources; empty for those of a Shoot.
 	Class string
-	// Workers tells whether the Shoot has nodes.
+	// Workers reports whether the Shoot has nodes.
 	Workers bool
 	// WebhookSecret has tls.crt and tls.key of the webhooks of a Shoot; only with workers.
 	WebhookSecret string
-	// SystemComponents are the tolerations of pods of the system in the Shoot; only with workers.
+	// SystemComponents are the tolerations of system components in the Shoot; only with workers.
 	SystemComponents []corev1.Toleration
 	// MaxNodeAgentDelay is how long nodes spread a change of their configuration; only with workers.
 	MaxNodeAgentDelay time.Duration
@@ -70,7 +70,7 @@ func Render(v Values) []client.Object {
 		if len(v.BlockedNetworks) > 0 {
 			command = append(command, "--blocked-networks="+strings.Join(v.BlockedNetworks, ","))
 		}
-		// What gardenlets install may contain anything, roles included, so nothing less is enough.
+		// The objects that gardenlets install may be of any kind, including roles, so all permissions are needed.
 		objects = append(objects,
 			component.BindClusterRole("gardener.cloud:"+Name, "cluster-admin", component.ServiceAccount(v.Namespace, Name)),
 			configuration.OpenService(v.Namespace, component.Labels(Name), component.Selector(Name)),
@@ -142,9 +142,8 @@ func list(tolerations []corev1.Toleration) string {
 	return string(out)
 }
 
-// WebhookDNSNames are those that the certificate of a Shoot's webhooks has to carry.
+// WebhookDNSNames are the names that the certificate of a Shoot's webhooks has to carry.
 func WebhookDNSNames(namespace string) []string { return configuration.DNSNames(namespace) }
 
-// ShootWebhooks returns the object for a Shoot that tells its API server of the webhooks. The bundle has the CA of
-// their certificate.
+// ShootWebhooks returns the object that registers the webhooks in a Shoot. The bundle has the CA of their certificate.
 func ShootWebhooks(caBundle []byte) client.Object { return configuration.ForShoot(caBundle) }

@@ -1,3 +1,3 @@
-// Package shootsystem renders what every Shoot gets besides running components: roles of users, nodes and controllers,
-// and ConfigMaps that describe the cluster.
+// Package shootsystem renders the objects in every Shoot besides running components: roles of users, nodes and
+// controllers, and ConfigMaps that describe the cluster.
 package shootsystem

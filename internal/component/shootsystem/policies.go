@@ -20,8 +20,8 @@ const (
 
 const kubeletPort = 10250
 
-// policies confine what the system runs on the pod network of a Shoot, and let pods with documented labels through,
-// should users deny everything in kube-system. Pods of users are not touched.
+// policies restrict the traffic of system components on the pod network of a Shoot, and allow the traffic of pods with
+// documented labels, even if users deny all traffic in kube-system. Pods of users are not affected.
 func policies() []client.Object {
 	dns := metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}}
 	tunnel := metav1.LabelSelector{MatchLabels: map[string]string{"app": "vpn-shoot"}}

@@ -18,25 +18,25 @@ const (
 
 const namespace = metav1.NamespaceSystem
 
-// Users and groups that exist by certificates.
+// Users and groups that certificates define.
 const (
 	GroupAdmins         = "gardener.cloud:system:admins"
 	GroupProjectAdmins  = "gardener.cloud:project:admins"
 	GroupViewers        = "gardener.cloud:system:viewers"
 	GroupProjectViewers = "gardener.cloud:project:viewers"
-	// UserKubeletClient is the API server towards kubelets.
+	// UserKubeletClient is the user of the API server at kubelets.
 	UserKubeletClient = "system:kube-apiserver:kubelet"
 )
 
 const viewerRole = "gardener.cloud:system:read-only"
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	// ClusterIdentity is unique among all clusters of all gardens.
 	ClusterIdentity string
-	// Info goes into the ConfigMap shoot-info.
+	// Info is the content of the ConfigMap shoot-info.
 	Info map[string]string
-	// Workers tells whether there are nodes.
+	// Workers reports whether there are nodes.
 	Workers bool
 }
 
@@ -83,7 +83,7 @@ func Render(v Values) []client.Object {
 	)
 }
 
-// priorityClasses rank what extensions put into Shoots, below the classes of Kubernetes itself.
+// priorityClasses rank the pods of extensions in Shoots, below the classes of Kubernetes itself.
 var priorityClasses = []struct {
 	name  string
 	value int32

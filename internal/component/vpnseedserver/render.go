@@ -19,22 +19,23 @@ import (
 const Name = "vpn-seed-server"
 
 const (
-	// ClientPort is where the Shoot's client arrives, by way of the gateway.
+	// ClientPort is the port for the Shoot's client, which connects through the gateway.
 	ClientPort = 1194
-	// ProxyPort is where the API server asks for connections to nodes, pods and services.
+	// ProxyPort is the port at which the API server requests connections to nodes, pods and services.
 	ProxyPort = 9443
-	// EgressPort is where it asks for connections to the outside.
+	// EgressPort is the port at which it requests connections to the outside.
 	EgressPort = 9444
 	// healthPort serves health.
 	healthPort = 8080
 )
 
 const (
-	// memoryLimit is the most that the limits of the tunnel server add up to, with room: 2 MiB for the process, 95 MiB for
-	// 1,000 connections through the tunnel that have carried much and 55 MiB for 500 to the outside (both measured), and
-	// 32 MiB for what connections hold while the API server does not take it. Idle it uses 2 MiB.
+	// memoryLimit is the sum of the limits of the tunnel server, with some reserve: 2 MiB for the process, 95 MiB for
+	// 1,000 connections through the tunnel that have carried much and 55 MiB for 500 to the outside (both measured),
+	// and 32 MiB for data that connections hold while the API server does not read it. Idle it uses 2 MiB.
 	memoryLimit = "256Mi"
-	// softMemoryLimit is where the runtime collects garbage more often rather than taking more.
+	// softMemoryLimit is the memory use from which the Go runtime collects garbage more often instead of allocating
+	// more.
 	softMemoryLimit = "200MiB"
 )
 
@@ -43,7 +44,7 @@ const (
 	pathCA   = "/etc/tunnel/ca"
 )
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Namespace string
 	Image     string
@@ -51,11 +52,11 @@ type Values struct {
 	// ServerSecret has tls.crt and tls.key; CASecret the bundle of the VPN CA.
 	ServerSecret string
 	CASecret     string
-	// Workers tells whether there are nodes. Without any the server has no tunnel, and all that the API server asks for is
-	// outside.
+	// Workers reports whether there are nodes. Without nodes the server has no tunnel, and all connections of the API
+	// server go to the outside.
 	Workers bool
-	// OwnNetworks are the CIDRs of the Shoot: they are reached through the tunnel, or not at all. DeniedNetworks are those
-	// of the operator, which are reached by neither way.
+	// OwnNetworks are the CIDRs of the Shoot, which are reached through the tunnel only. DeniedNetworks are the CIDRs
+	// of the operator, which are not reached at all.
 	OwnNetworks, DeniedNetworks []string
 }
 

@@ -24,16 +24,16 @@ const (
 	healthPort = 8080
 )
 
-// Values is what the rendering depends on.
+// Values is the input of the rendering.
 type Values struct {
 	Image     string
 	Placement component.Placement
 	// Gateway is host:port of the seed's gateway; Destination the header value that leads to the tunnel server.
 	Gateway     string
 	Destination string
-	// CABundle, Cert and Key are the client's material.
+	// CABundle, Cert and Key are the client's CA bundle, certificate and key.
 	CABundle, Cert, Key []byte
-	// Checksum changes with the material.
+	// Checksum changes with these.
 	Checksum string
 }
 

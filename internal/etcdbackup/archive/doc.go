@@ -10,6 +10,6 @@
 //	L     lease ID and granted TTL in seconds (8 bytes each, big endian)
 //	T     JSON of Trailer, with the SHA-256 of every byte before this record, uncompressed
 //
-// A reader finds out about truncation (no trailer), corruption (hash of zstd or of the trailer) and objects of another
-// cluster (header). What it has returned before io.EOF must not be relied on until then.
+// A reader detects truncation (no trailer), corruption (hash of zstd or of the trailer) and objects of another cluster
+// (header). Records must not be relied on before io.EOF was returned.
 package archive

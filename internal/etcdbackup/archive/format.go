@@ -25,7 +25,8 @@ type Header struct {
 	FormatVersion int        `json:"formatVersion"`
 	Kind          chain.Kind `json:"kind"`
 	Epoch         int64      `json:"epoch"`
-	// Identity is the prefix in the store under which it was written; it names the cluster beyond its own life.
+	// Identity is the prefix in the store under which the object was written; it identifies the cluster even after its
+	// deletion.
 	Identity string `json:"identity"`
 	// ClusterID and MemberID are etcd's, in hexadecimal.
 	ClusterID string `json:"clusterID"`

@@ -75,7 +75,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return reader, nil
 }
 
-// Close releases what the reader holds; it does not close the reader below.
+// Close releases the reader's resources; it does not close the underlying reader.
 func (r *Reader) Close() {
 	r.zstd.Close()
 }
@@ -154,7 +154,7 @@ func (r *Reader) record() (kind byte, payload []byte, err error) {
 	return kind, payload, nil
 }
 
-// source remembers why the object could not be read, as opposed to what is wrong with its contents.
+// source records errors of reading the object, as opposed to errors in its contents.
 type source struct {
 	io.Reader
 	err error
@@ -168,7 +168,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failure tells apart contents that end too early or cannot be decompressed from a source that cannot be read.
+// failure distinguishes contents that end too early or cannot be decompressed from a source that cannot be read.
 func (r *Reader) failure(err error) error {
 	switch {
 	case r.source.err != nil:

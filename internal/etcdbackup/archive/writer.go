@@ -55,7 +55,7 @@ func (w *Writer) Records(records []byte, events int64) error {
 	return w.write(records)
 }
 
-// Close writes the trailer and ends the compressed stream; it does not close the writer below.
+// Close writes the trailer and ends the compressed stream; it does not close the underlying writer.
 func (w *Writer) Close(t Trailer) error {
 	t.SHA256, t.Bytes, t.Events = hex.EncodeToString(w.hash.Sum(nil)), w.bytes, w.events
 	payload, err := json.Marshal(t)
@@ -68,7 +68,7 @@ func (w *Writer) Close(t Trailer) error {
 	return w.zstd.Close()
 }
 
-// Abort releases what the writer holds. What was written so far is recognised as truncated.
+// Abort releases the writer's resources. Readers recognise the object as truncated.
 func (w *Writer) Abort() {
 	w.zstd.Reset(nil)
 }

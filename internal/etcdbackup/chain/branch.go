@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Branch records that etcd was taken back to an earlier point on request. What was written after that point, up to the
-// restore, is abandoned: it stays in the store for a while and can be asked for, but is never what etcd continues from.
+// Branch records that etcd was restored to an earlier point on request. Backups from between that point and the restore
+// are abandoned: they stay in the store for a while and can be restored on request, but etcd never continues from them.
 type Branch struct {
 	// ID of the request.
 	ID string `json:"id"`
@@ -19,19 +19,19 @@ type Branch struct {
 	Time  time.Time `json:"time"`
 	// Revision that was restored.
 	Revision int64 `json:"revision"`
-	// Begins is a revision between everything that is abandoned and everything that follows.
+	// Begins is a revision between all abandoned ones and all that follow.
 	Begins int64 `json:"begins"`
 }
 
 // branchFolder holds the branches below the prefix.
 const branchFolder = "branches/"
 
-// BranchID is what the ID of a request may look like: it is part of a name.
+// BranchID matches valid IDs of requests: an ID is part of a name.
 var BranchID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
 var branchPattern = regexp.MustCompile(`^branches/([0-9]{19})-([a-zA-Z0-9][a-zA-Z0-9._-]{0,62})$`)
 
-// Name below the prefix. Names sort by what the branches begin with.
+// Name below the prefix. Names sort by the revisions with which the branches begin.
 func (b Branch) Name() string {
 	return fmt.Sprintf("%s%0*d-%s", branchFolder, revisionDigits, b.Begins, b.ID)
 }
@@ -55,8 +55,8 @@ func NewestBranch(branches []Branch) (Branch, bool) {
 		func(a, b Branch) int { return cmp.Or(cmp.Compare(a.Begins, b.Begins), cmp.Compare(a.ID, b.ID)) }), true
 }
 
-// Current returns the objects to restore from when nothing special is asked for, and the target. As long as the newest
-// branch has no full snapshot of its own, it is restored once more from what it came from.
+// Current returns the objects to restore from when no point is requested, and the target. As long as the newest branch
+// has no full snapshot of its own, it is restored again from its origin.
 func Current(objects []Object, branches []Branch) ([]Object, Target) {
 	b, ok := NewestBranch(branches)
 	if !ok {

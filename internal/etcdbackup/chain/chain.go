@@ -65,8 +65,8 @@ func (c Chain) UntilTime(t time.Time) (Chain, bool) {
 	return cut, true
 }
 
-// Owned drops what owners wrote after a newer epoch had begun. Without claims everything is kept. What it drops is
-// returned too.
+// Owned drops the objects that owners wrote after a newer epoch had begun, and returns them as late. Without claims all
+// objects are kept.
 func Owned(objects []Object, claims []Claim) (owned, late []Object) {
 	for _, o := range objects {
 		if isLate(o, claims) {
@@ -148,7 +148,7 @@ func extend(last int64, deltas []Object) []Object {
 	}
 }
 
-// Select returns the chain to restore: the best one that reaches the target.
+// Select returns the chain to restore: the best chain that reaches the target.
 func Select(chains []Chain, target Target) (Chain, bool) {
 	for _, c := range chains {
 		switch {

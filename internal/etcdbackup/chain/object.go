@@ -95,7 +95,7 @@ type Claim struct {
 	// Revision is the last revision of older epochs that the owner continues from; 0 when there was no backup.
 	// Nil when it is not known: then everything of older epochs counts until the owner has written a full snapshot.
 	Revision *int64 `json:"revision,omitempty"`
-	// Nonce tells apart two attempts of one holder.
+	// Nonce distinguishes two attempts of one holder.
 	Nonce string `json:"nonce"`
 }
 

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Retention says how long backups are kept.
+// Retention configures how long backups are kept.
 type Retention struct {
 	// Full snapshots younger than this are kept. Default 7 days.
 	Full time.Duration
 	// Weekly keeps one full snapshot a week, the oldest of it, for this long. Default 4 weeks.
 	Weekly time.Duration
-	// Deltas are kept for this long, for as long as the full snapshot that they extend is: so far back every revision
+	// Deltas are kept for this long, as long as the full snapshot that they extend is kept: every revision of this time
 	// can be restored. Default 24 h.
 	Deltas time.Duration
 	// Chains is the number of newest chains that are kept with their deltas whatever their age, since a clock may be
@@ -25,7 +25,7 @@ func DefaultRetention() Retention {
 	return Retention{Full: 7 * 24 * time.Hour, Weekly: 28 * 24 * time.Hour, Deltas: 24 * time.Hour, Chains: 2}
 }
 
-// Validate reports the first setting that cannot be.
+// Validate returns an error for the first invalid setting.
 func (r Retention) Validate() error {
 	switch {
 	case r.Full < 0:
@@ -47,14 +47,14 @@ const unusedAfter = 24 * time.Hour
 // week begins on Mondays; the zero time is one.
 const week = 7 * 24 * time.Hour
 
-// Deletion is an object that is not needed any more, and why.
+// Deletion is an object that is no longer needed, and the reason.
 type Deletion struct {
 	Object Object
 	Reason string
 }
 
-// Retain returns what may be deleted, oldest first. The chain of the newest verified full snapshot and the newest
-// chains are never among it.
+// Retain returns the objects that may be deleted, oldest first. They never include the chain of the newest verified
+// full snapshot and the newest chains.
 func Retain(objects []Object, claims []Claim, verified *Object, r Retention, now time.Time) []Deletion {
 	owned, late := Owned(objects, claims)
 	chains := Build(owned)

@@ -25,12 +25,12 @@ import (
 // statusTimeout bounds `status`.
 const statusTimeout = 15 * time.Second
 
-// listing is what `list` prints.
+// listing is the output of `list`.
 type listing struct {
 	Location string        `json:"location"`
 	Claims   []chain.Claim `json:"claims,omitempty"`
 	Chains   []listedChain `json:"chains"`
-	// Branches began when etcd was taken back to an earlier point; what follows a newer one is what counts.
+	// Branches began when etcd was restored to an earlier point; only backups after the newest branch count.
 	Branches []chain.Branch `json:"branches,omitempty"`
 	// Unused objects extend no full snapshot, or were written by an old owner after a newer epoch had begun.
 	Unused []chain.Object `json:"unused,omitempty"`

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Entry is what etcd holds for a key.
+// Entry is the value and metadata of a key in etcd.
 type Entry struct {
 	Value                string
 	Create, Mod, Version int64

@@ -36,7 +36,7 @@ type Server struct {
 	client  *clientv3.Client
 }
 
-// Binary finds the built etcd.
+// Binary returns the path of the built etcd.
 func Binary(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -71,10 +71,10 @@ func New(t testing.TB, args ...string) *Server {
 // used.
 const firstPort, ports = 10000, 22000
 
-// given are the ports that this process has handed out.
+// given are the ports that this process has returned.
 var given sync.Map
 
-// FreeAddress returns an address of this machine on which nobody listens, each one once.
+// FreeAddress returns an unused address of this machine, each one once.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -17,7 +17,7 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// keepAlive notices an etcd that has gone without closing its connections.
+	// keepAlive detects an etcd that has vanished without closing its connections.
 	keepAlive = 30 * time.Second
 	// grpcBuffer is less than gRPC's 32 KiB each way: there is one connection, mostly idle.
 	grpcBuffer = 8 << 10

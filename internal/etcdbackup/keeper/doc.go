@@ -1,2 +1,2 @@
-// Package keeper takes, checks and deletes the backups of an etcd member, by the flags of a command.
+// Package keeper takes, checks and deletes the backups of an etcd member, as configured by the flags of a command.
 package keeper

@@ -26,16 +26,16 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/store"
 )
 
-// IdleGC keeps the heap close to what is in use: the process is idle most of the time, and there is one per Shoot.
+// IdleGC keeps the heap close to the memory in use: the process is idle most of the time, and there is one per Shoot.
 const IdleGC = 25
 
-// StoreFlags are where backups are, and who owns them.
+// StoreFlags are the location of backups and their owner.
 type StoreFlags struct {
 	Dir, Prefix, Identity, Holder string
 	Epoch                         int64
 }
 
-// Add defines the flags of the place.
+// Add defines the flags of the location.
 func (f *StoreFlags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Dir, "store-credentials", "/etc/etcd-backup/store",
 		"folder with the files of the provider's Secret")
@@ -58,10 +58,10 @@ func (f *StoreFlags) Open() (*store.Store, error) {
 	return store.Open(f.Dir, f.Prefix, clock.RealClock{})
 }
 
-// Nonce tells this process's claims from those of others.
+// Nonce distinguishes the claims of this process from those of others.
 func Nonce() string { return rand.Text() }
 
-// Flags say how backups are taken.
+// Flags configure the backups.
 type Flags struct {
 	Store                    *StoreFlags
 	full, verify, defragment string
@@ -99,7 +99,7 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 		"size of the database file below which it is not defragmented")
 }
 
-// Validate reports the first flag that cannot be.
+// Validate returns an error for the first invalid flag.
 func (f *Flags) Validate() error {
 	switch {
 	case f.Store.Epoch < 1:
@@ -171,7 +171,7 @@ func (k *Keeper) Snapshot(ctx context.Context, kind chain.Kind) (etcdbackup.Snap
 	return k.taker.Snapshot(ctx, kind)
 }
 
-// schedules of what happens by the clock.
+// schedules are the schedules of periodic tasks.
 type schedules struct {
 	full, verify, defragment cron.Schedule
 }

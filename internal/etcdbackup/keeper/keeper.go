@@ -25,15 +25,16 @@ import (
 )
 
 const (
-	// maintainPeriod is how soon a NOSPACE alarm is noticed: etcd refuses all writes until it is resolved.
+	// maintainPeriod is the time until a NOSPACE alarm is noticed, at most: etcd refuses all writes until it is
+	// resolved.
 	maintainPeriod = time.Minute
-	// retentionPeriod is how often old objects are deleted.
+	// retentionPeriod is the interval at which old objects are deleted.
 	retentionPeriod = time.Hour
 	etcdTimeout     = 15 * time.Second
 )
 
-// Keeper takes the backups of one etcd member while it leads its cluster, and does what comes with them: reading new
-// ones back, deleting old ones, verification, maintenance of etcd.
+// Keeper takes the backups of one etcd member while it leads its cluster. It also reads new ones back, deletes old
+// ones, verifies them, and maintains etcd.
 type Keeper struct {
 	etcd      *clientv3.Client
 	store     *store.Store
@@ -71,7 +72,7 @@ func (k *Keeper) changed(o *chain.Object, l *store.Listing) {
 	}
 }
 
-// count puts what the store holds into the status.
+// count writes the content of the store to the status.
 func (k *Keeper) count(l store.Listing) {
 	owned, _ := chain.Owned(l.Objects, l.Claims)
 	size := int64(0)
@@ -123,7 +124,7 @@ func (k *Keeper) report(ctx context.Context, operation string, err error) {
 	}
 }
 
-// due remembers when a schedule passes next.
+// due records the next time of a schedule.
 type due struct {
 	schedule cron.Schedule
 	next     time.Time
@@ -151,7 +152,7 @@ func (k *Keeper) readBack(ctx context.Context) error {
 	return verify.Object(ctx, k.store, *o)
 }
 
-// retain deletes what is not needed any more.
+// retain deletes the objects that are no longer needed.
 func (k *Keeper) retain(ctx context.Context) error {
 	l, err := k.store.List(ctx)
 	if err != nil {
@@ -159,7 +160,7 @@ func (k *Keeper) retain(ctx context.Context) error {
 	}
 	if newest, ok := chain.Newest(l.Claims); !ok || newest.Epoch != k.flags.Store.Epoch ||
 		newest.Holder != k.flags.Store.Holder {
-		return nil // Not the owner: what is kept is not for this process to say.
+		return nil // Not the owner: this process must not decide about retention.
 	}
 	v, err := k.store.Verified(ctx)
 	if err != nil {

@@ -39,9 +39,9 @@ type fileSchedule struct {
 
 	mu      sync.Mutex
 	current cron.Schedule // Nil before the first reading.
-	// seen is what was read last: a schedule, or the reason for otherwise.
+	// seen is the result of the last reading: a schedule, or the reason why otherwise applies.
 	seen string
-	// changed is when current replaced another schedule; zero as long as the first one applies.
+	// changed is the time at which current replaced another schedule; zero as long as the first one applies.
 	changed time.Time
 }
 

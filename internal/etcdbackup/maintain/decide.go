@@ -2,7 +2,7 @@ package maintain
 
 import "fmt"
 
-// Facts are what Decide goes by.
+// Facts are the input of Decide.
 type Facts struct {
 	// FileBytes is the size of the database file, UsedBytes the part in use, QuotaBytes the limit (0 if unknown).
 	FileBytes, UsedBytes, QuotaBytes int64
@@ -10,7 +10,7 @@ type Facts struct {
 	NoSpace bool
 	// Revision is the current one.
 	Revision int64
-	// InWindow says that this is a time at which a short pause of etcd hurts least.
+	// InWindow says that this is a time in which a short pause of etcd matters least.
 	InWindow bool
 }
 
@@ -31,18 +31,18 @@ func DefaultLimits() Limits {
 	return Limits{MinBytes: 64 << 20, UnusedRatio: 0.5, UrgentRatio: 0.8, KeepRevisions: 1000}
 }
 
-// Decision says what to do, and why.
+// Decision is the maintenance to do, and the reason.
 type Decision struct {
 	// CompactTo is the revision to compact to; 0 for none.
 	CompactTo int64
-	// Defragment the member, which stops for as long as it takes to copy what is in use.
+	// Defragment the member, which stops for as long as it takes to copy the used part of the file.
 	Defragment bool
 	// Disarm the NOSPACE alarm, if the file is below the quota then.
 	Disarm bool
 	Reason string
 }
 
-// Decide never does anything without need.
+// Decide returns the maintenance that a member needs, and none without need.
 func Decide(f Facts, l Limits) Decision {
 	unused := f.FileBytes - f.UsedBytes
 	switch {

@@ -18,7 +18,7 @@ const (
 	slowTimeout = 10 * time.Minute
 )
 
-// Once looks at the member and does what Decide says. It returns the decision.
+// Once checks the member and carries out the decision of Decide, which it returns.
 func Once(ctx context.Context, etcd *clientv3.Client, l Limits, inWindow bool, log logr.Logger) (Decision, error) {
 	f, err := look(ctx, etcd)
 	if err != nil {
@@ -55,7 +55,7 @@ func Once(ctx context.Context, etcd *clientv3.Client, l Limits, inWindow bool, l
 	return d, nil
 }
 
-// disarm lets etcd accept writes again if that will last longer than the next write.
+// disarm lets etcd accept writes again, if there is more space than for the next write.
 func disarm(ctx context.Context, etcd *clientv3.Client, f Facts, log logr.Logger) error {
 	const room = 0.95
 	if f.QuotaBytes > 0 && float64(f.FileBytes) > room*float64(f.QuotaBytes) {

@@ -14,11 +14,11 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/archive"
 )
 
-// sequentialFill is how full pages get; entries of the key bucket only ever come at its end.
+// sequentialFill is the fill level of pages; entries are only ever added at the end of the key bucket.
 const sequentialFill = 0.9
 
-// unknownTTL is for leases that had ended, or could not be asked for, when the delta was written. Their keys were
-// deleted a little later; if they were not, they go after this time, as they would have.
+// unknownTTL is for leases that had ended, or could not be read, when the delta was written. Their keys were deleted a
+// little later; if they were not, they are deleted after this time.
 const unknownTTL = 3600
 
 // database is a database file that deltas are applied to.
@@ -121,7 +121,7 @@ func leaseOf(value []byte) (int64, error) {
 	return 0, nil
 }
 
-// cut removes what is newer than a revision. A full snapshot holds a little more than its name says.
+// cut removes all entries that are newer than a revision. A full snapshot holds a little more than its name says.
 func (d *database) cut(until int64) error {
 	if until <= 0 || d.revision <= until {
 		return nil
@@ -155,7 +155,7 @@ func (d *database) cut(until int64) error {
 	return nil
 }
 
-// finish adds the leases that events refer to, and clears alarms: they are about the disk that is no more.
+// finish adds the leases that events refer to, and clears alarms, which concern the lost disk.
 func (d *database) finish() error {
 	err := d.bolt.Update(func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{schema.Lease.Name(), schema.Alarm.Name()} {

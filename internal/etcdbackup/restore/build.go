@@ -31,7 +31,7 @@ type Built struct {
 }
 
 // Build writes the database file of the best chain among objects for a target. Objects that are damaged or foreign are
-// left out, and another way is taken: first another delta that closes the gap, then another chain.
+// left out, and replaced: first by another delta that closes the gap, then by another chain.
 func Build(ctx context.Context, from Source, objects []chain.Object, target chain.Target, identity, file string,
 	progress Progress) (*Built, error) {
 	b := &builder{from: from, identity: identity, file: file, progress: progress}
@@ -55,7 +55,7 @@ func Build(ctx context.Context, from Source, objects []chain.Object, target chai
 	}
 }
 
-// excusable errors are about one object; others, such as a store that cannot be reached, end the restore.
+// excusable errors concern one object; others, such as a store that cannot be reached, end the restore.
 func excusable(err error) bool {
 	return errors.Is(err, archive.ErrDamaged) || errors.Is(err, archive.ErrForeign) ||
 		store.ReasonOf(err) == store.ObjectMissing
@@ -79,7 +79,7 @@ type builder struct {
 	progress Progress
 	skipped  []chain.Object
 
-	// What the file is made of so far. A way around a damaged delta may share its beginning.
+	// The objects that the file was built from so far. A replacement for a damaged delta may share its beginning.
 	db    *database
 	built Built
 }

@@ -6,7 +6,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// DataState is what the data directory looks like.
+// DataState is the state of the data directory.
 type DataState string
 
 // The states of a data directory.
@@ -16,7 +16,7 @@ const (
 	DataFine    DataState = "fine"
 )
 
-// StoreState is what the object store offers.
+// StoreState is the state of the object store.
 type StoreState string
 
 // The states of the store.
@@ -26,10 +26,10 @@ const (
 	StoreHasChains   StoreState = "has backups"
 )
 
-// Facts are what Decide goes by.
+// Facts are the input of Decide.
 type Facts struct {
 	Data DataState
-	// DataProblem says what is broken.
+	// DataProblem describes the damage.
 	DataProblem string
 	// DataRevision is at most the true revision: etcd's database file lags behind its log.
 	DataRevision int64
@@ -54,13 +54,13 @@ type Facts struct {
 	Members int
 	// WholeCluster says that no other member has data, so that every member may be restored from the same backup.
 	WholeCluster bool
-	// Abandoned says that etcd was taken back to a point before what the data directory has.
+	// Abandoned says that etcd was restored to a point before the revision of the data directory.
 	Abandoned bool
-	// Forced asks for a restore although the data may be fine, as for a point in time.
+	// Forced requests a restore although the data may be intact, as for a point in time.
 	Forced bool
 }
 
-// Action is what has to be done before etcd starts.
+// Action is the action before the start of etcd.
 type Action string
 
 // The actions.
@@ -69,22 +69,22 @@ const (
 	Start Action = "Start"
 	// StartEmpty lets etcd begin a new data directory: there is nothing to restore.
 	StartEmpty Action = "StartEmpty"
-	// Restore from the best chain; what is there is moved aside.
+	// Restore from the best chain; the existing directory is moved aside.
 	Restore Action = "Restore"
 	// Measure finds out the revision with the log included, then decides again.
 	Measure Action = "Measure"
-	// Fail means that a person or another try has to help.
+	// Fail means that an operator has to act or another attempt is needed.
 	Fail Action = "Fail"
 )
 
-// Decision is an action and why.
+// Decision is an action and its reason.
 type Decision struct {
 	Action Action
 	Reason string
 }
 
-// Decide says what has to be done before etcd starts. It never lets etcd start with less than what is known to exist,
-// nor empty when backups exist or could exist.
+// Decide returns the action before the start of etcd. It never lets etcd start with less data than is known to exist,
+// nor empty if backups exist or could exist.
 func Decide(f Facts) Decision {
 	for _, check := range []func(Facts) Decision{
 		notOwner, forced, unreachable, empty, oneOfSeveral, absent, abandoned, otherEpoch,
@@ -180,7 +180,8 @@ func absent(f Facts) Decision {
 	return Decision{}
 }
 
-// abandoned catches data from before etcd was taken back, such as a volume that was restored from a snapshot.
+// abandoned catches data from before etcd was restored to an earlier point, such as a volume that was restored from a
+// snapshot.
 func abandoned(f Facts) Decision {
 	if f.Abandoned {
 		return Decision{Restore, "etcd was taken back to an earlier point, which the data directory does not know of"}

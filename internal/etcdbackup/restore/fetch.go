@@ -21,12 +21,12 @@ const (
 	fetchBytes = 32 << 20
 )
 
-// Source is where objects are read from.
+// Source is the store from which objects are read.
 type Source interface {
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
-// badObject is an error that is the fault of one object, so that another way to the goal may exist.
+// badObject is an error caused by one object, so that a restore from other objects may succeed.
 type badObject struct {
 	object chain.Object
 	err    error
@@ -35,7 +35,8 @@ type badObject struct {
 func (e *badObject) Error() string { return fmt.Sprintf("%s: %v", e.object, e.err) }
 func (e *badObject) Unwrap() error { return e.err }
 
-// openObject reads and checks the header of an object. clusterID is that of the chain's full snapshot, empty for any.
+// openObject reads and checks the header of an object. clusterID is the cluster ID of the chain's full snapshot, empty
+// for any.
 func openObject(r io.Reader, o chain.Object, identity, clusterID string) (*archive.Reader, error) {
 	reader, err := archive.NewReader(r)
 	if err != nil {
@@ -100,7 +101,7 @@ type fetched struct {
 	weight int64
 }
 
-// fetch downloads deltas ahead, several at a time, and hands them to use in order.
+// fetch downloads deltas ahead, several at a time, and passes them to use in order.
 func fetch(ctx context.Context, from Source, deltas []chain.Object, use func(fetched) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

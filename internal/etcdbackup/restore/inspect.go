@@ -100,7 +100,8 @@ func readDatabase(file string, read func(*bolt.Tx) error) (err error) {
 	})
 }
 
-// lastRevision is what etcd would begin with: the last entry, or a compaction that left nothing up to there.
+// lastRevision is the revision that etcd would begin with: that of the last entry, or of a compaction that has left no
+// entries.
 func lastRevision(tx *bolt.Tx) (int64, error) {
 	keys, meta := tx.Bucket(schema.Key.Name()), tx.Bucket(schema.Meta.Name())
 	if keys == nil || meta == nil {
@@ -147,8 +148,8 @@ func deepCheck(dataDir, file string) (err error) {
 	return nil
 }
 
-// checkLog makes sure that the log has everything that the database file has applied. Of an etcd that was killed, the
-// log may not tell yet that the last entries are committed, since it does so with the entries that follow.
+// checkLog makes sure that the log has everything that the database file has applied. If etcd was killed, the log may
+// not show yet that the last entries are committed, since only later entries show that.
 func checkLog(dataDir, file string) error {
 	dir := datadir.ToWALDir(dataDir)
 	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
@@ -186,7 +187,7 @@ func checkDatabase(file string) error {
 	return readDatabase(file, checkPages)
 }
 
-// ReadDatabase checks all pages of a database file, then hands it to read.
+// ReadDatabase checks all pages of a database file, then passes it to read.
 func ReadDatabase(file string, read func(*bolt.Tx) error) error {
 	return readDatabase(file, func(tx *bolt.Tx) error {
 		if err := checkPages(tx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// marker remembers, beside the data directory, what it was last used for.
+// marker records, in a file next to the data directory, the last use of the directory.
 type marker struct {
 	// Epoch of the owner that started etcd with it.
 	Epoch int64 `json:"epoch"`
@@ -19,13 +19,13 @@ type marker struct {
 	Target string `json:"target,omitempty"`
 	// Requests are the IDs of restores that were carried out.
 	Requests []string `json:"requests,omitempty"`
-	// Branch that the data directory is of: the ID of the restore that it began with; empty if there was none.
+	// Branch is the ID of the restore that the data directory began with; empty if there was none.
 	Branch string `json:"branch,omitempty"`
 	// Starts counts starts of etcd since it was last seen healthy.
 	Starts int `json:"starts"`
 }
 
-// Paths of what lies beside the data directory.
+// Paths of files next to the data directory.
 func markerPath(dataDir string) string   { return dataDir + ".epoch" }
 func workPath(dataDir string) string     { return dataDir + ".restoring" }
 func previousPath(dataDir string) string { return dataDir + ".previous" }

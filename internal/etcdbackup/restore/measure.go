@@ -13,11 +13,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrBroken means that etcd cannot start with a data directory, as opposed to not having been tried.
+// ErrBroken means that etcd was tried with a data directory and cannot start with it.
 var ErrBroken = errors.New("etcd cannot start with the data directory")
 
 // MeasureHere starts etcd within this process on a data directory of a cluster with one member, and returns the
-// revision with its log applied. Etcd ends the process when it finds the log damaged, so it should have its own.
+// revision with its log applied. Etcd ends the process when it finds the log damaged, so call it in a process of its
+// own.
 func MeasureHere(ctx context.Context, o Options) (revision int64, err error) {
 	dir, err := os.MkdirTemp("", "etcd-measure-")
 	if err != nil {
@@ -33,10 +34,10 @@ func MeasureHere(ctx context.Context, o Options) (revision int64, err error) {
 	config.InitialCluster, config.InitialClusterToken, config.ClusterState = o.InitialCluster, o.InitialClusterToken,
 		embed.ClusterStateFlagExisting
 	config.AdvertisePeerUrls = peers
-	// Sockets in a folder of our own: nobody can connect by accident.
+	// Sockets in a folder of our own: no client can connect by accident.
 	config.ListenPeerUrls = []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "peer")}}
 	config.ListenClientUrls = []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "client")}}
-	config.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:1"}} // Told to nobody.
+	config.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:1"}} // Not published anywhere.
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	// Wrong settings say nothing about the data.
 	if err := config.Validate(); err != nil {

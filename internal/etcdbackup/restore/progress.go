@@ -11,7 +11,7 @@ import (
 // progressEvery keeps the log of a long restore readable.
 const progressEvery = 5 * time.Second
 
-// Progress tells people what a restore is doing.
+// Progress reports the progress of a restore to people.
 type Progress struct {
 	Out   io.Writer
 	Clock clock.PassiveClock

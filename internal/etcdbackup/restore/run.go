@@ -25,10 +25,10 @@ const (
 	deepAfter = 2
 )
 
-// DefaultRevisionBump is more than clients can have seen since the last delta.
+// DefaultRevisionBump is more revisions than clients can have seen since the last delta.
 const DefaultRevisionBump = 1_000_000
 
-// Store is what a restore needs of the object store.
+// Store is the part of the object store that a restore needs.
 type Store interface {
 	Source
 	List(context.Context) (store.Listing, error)
@@ -48,14 +48,14 @@ type Options struct {
 	Holder, Identity string
 	// Target to restore; the zero value is the newest point, and only if the data directory is not good enough.
 	Target chain.Target
-	// ID of a request to take etcd back to Target: it is carried out once, whatever the data directory has, and what was
-	// written since is abandoned. Without one a target only fills this data directory.
+	// ID of a request to restore etcd to Target: it is carried out once, whatever the data directory contains, and all
+	// later backups are abandoned. Without an ID, the target only fills this data directory.
 	ID string
 	// WholeCluster says that no other member has data.
 	WholeCluster bool
 	// RevisionBump is added to the highest revision that clients may have seen.
 	RevisionBump int64
-	// Nonce tells this process's claim from others.
+	// Nonce distinguishes the claims of this process from those of others.
 	Nonce string
 
 	Store    Store
@@ -69,14 +69,14 @@ type Options struct {
 	stop func(step string) error
 }
 
-// Result is what Run has decided and done.
+// Result is the decision of Run and its outcome.
 type Result struct {
 	Decision Decision
-	// Built is what was restored, nil if nothing was.
+	// Built is the restored database, nil if nothing was restored.
 	Built *Built
 }
 
-// NotOwnerError means that somebody else owns the backups.
+// NotOwnerError means that another holder owns the backups.
 type NotOwnerError struct {
 	// Claim of the owner.
 	Claim  chain.Claim
@@ -85,7 +85,7 @@ type NotOwnerError struct {
 
 func (e *NotOwnerError) Error() string { return e.Reason }
 
-// Validate reports the first option that cannot be.
+// Validate returns an error for the first invalid option.
 func (o Options) Validate() error {
 	urls, err := types.NewURLsMap(o.InitialCluster)
 	if err != nil {
@@ -172,7 +172,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return result, writeMarker(o.DataDir, m)
 }
 
-// gather looks at the data directory and the store.
+// gather collects the facts about the data directory and the store.
 func gather(ctx context.Context, o Options, m marker) (Facts, store.Listing, error) {
 	cluster, _ := types.NewURLsMap(o.InitialCluster)
 	f := Facts{Epoch: o.Epoch, Holder: o.Holder, DataEpoch: m.Epoch, Members: len(cluster), WholeCluster: o.WholeCluster}
@@ -229,7 +229,7 @@ func describeTarget(t chain.Target) string {
 	return ""
 }
 
-// claim takes the epoch, unless the store cannot be reached and the data is fine.
+// claim claims the epoch, unless the store cannot be reached and the data is intact.
 func claim(ctx context.Context, o Options, f Facts, l store.Listing) error {
 	if f.Store == StoreUnreachable || f.NewestClaim != nil && f.NewestClaim.Epoch == o.Epoch {
 		return nil
@@ -250,8 +250,8 @@ func claim(ctx context.Context, o Options, f Facts, l store.Listing) error {
 	return nil
 }
 
-// ContinuesFrom is the revision that a new owner continues from: what the best chain reaches now. What older owners
-// write later is ignored.
+// ContinuesFrom is the revision that a new owner continues from: the last one of the best chain at present. Objects
+// that older owners write later are ignored.
 func ContinuesFrom(l store.Listing) *int64 {
 	revision := int64(0)
 	if c, ok := l.Newest(); ok {
@@ -260,7 +260,7 @@ func ContinuesFrom(l store.Listing) *int64 {
 	return &revision
 }
 
-// restore builds a data directory beside the old one and swaps them.
+// restore builds a data directory next to the old one and swaps them.
 func restore(ctx context.Context, o Options, m marker, forced bool, l store.Listing) (*Built, error) {
 	started := o.Clock.Now()
 	work := workPath(o.DataDir)
@@ -325,7 +325,7 @@ func restore(ctx context.Context, o Options, m marker, forced bool, l store.List
 			return nil, err
 		}
 		next.Branch = o.ID
-		// What follows begins after built.Revision+bump, and everything that exists ends before.
+		// All later revisions are after built.Revision+bump, and all existing ones before.
 		b := chain.Branch{
 			ID: o.ID, Epoch: o.Epoch, Time: o.Clock.Now().UTC(), Revision: built.Revision, Begins: built.Revision + bump,
 		}

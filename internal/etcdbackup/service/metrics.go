@@ -7,7 +7,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// Metrics of the process. Gauges are read from the status when they are asked for.
+// Metrics of the process. Gauges are read from the status at each scrape.
 type Metrics struct {
 	status   func() etcdbackup.Status
 	stored   *prometheus.CounterVec

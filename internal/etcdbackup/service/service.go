@@ -22,17 +22,17 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = time.Minute
-	// stopTimeout lets requests end that wait for a snapshot.
+	// stopTimeout bounds the wait, on shutdown, for requests that wait for a snapshot.
 	stopTimeout = 10 * time.Second
 )
 
-// Taker is what the service asks.
+// Taker takes the snapshots and has the status that the service serves.
 type Taker interface {
 	Status() etcdbackup.Status
 	Snapshot(context.Context, chain.Kind) (etcdbackup.Snapshot, error)
 }
 
-// Owner is told who owns the control plane.
+// Owner receives reports about the owner of the control plane.
 type Owner interface {
 	// Confirm is called with the epoch that the garden has.
 	Confirm(epoch int64) error
@@ -40,10 +40,10 @@ type Owner interface {
 	Activate(epoch int64, holder string) error
 }
 
-// maxBody is far more than any request has.
+// maxBody bounds the body of a request, in bytes; it is far more than any request has.
 const maxBody = 64 << 10
 
-// Handler returns the routes of the service. Without an owner there is nobody to be told.
+// Handler returns the routes of the service. Without an owner it has no routes for confirmation and activation.
 func Handler(t Taker, g prometheus.Gatherer, o Owner) http.Handler {
 	mux := http.NewServeMux()
 	if o != nil {
@@ -95,10 +95,10 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// Probes are what a kubelet asks. Each may be nil: then the process is always healthy, or ready.
+// Probes are the checks behind a kubelet's probes. Each may be nil: then the process is always healthy, or ready.
 type Probes struct{ Live, Ready func(context.Context) error }
 
-// Handler returns the routes for everybody who reaches the process: a status and one word, nothing else.
+// Handler returns the routes that are open to every client: they return a status and one word, nothing else.
 func (p Probes) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range map[string]func(context.Context) error{"/healthz": p.Live, "/readyz": p.Ready} {

@@ -18,19 +18,19 @@ import (
 // errGap means that revisions are missing between two events.
 var errGap = errors.New("revisions are missing")
 
-// errHeld means that too much waits for the store.
+// errHeld means that too many events wait for the store.
 var errHeld = errors.New("the store is too slow or fails; dropping events, which are read again from etcd later")
 
-// maxTTLs bounds what is remembered of leases.
+// maxTTLs bounds the number of leases whose TTL is kept in memory.
 const maxTTLs = 10000
 
-// batch is what becomes one delta: whole revisions without a gap.
+// batch is the content of one delta: whole revisions without a gap.
 type batch struct {
 	first, last int64
 	records     []byte
 	events      int64
 	leases      map[int64]bool
-	// since is when the first event came.
+	// since is the time of the first event.
 	since time.Time
 }
 
@@ -75,7 +75,7 @@ func (s *session) add(events []*clientv3.Event) error {
 	return nil
 }
 
-// flush begins to upload what is pending, unless an upload is running: then it follows.
+// flush starts the upload of the pending batch; if an upload is running, it follows that.
 func (s *session) flush(ctx context.Context) {
 	if s.flying != nil || s.pending.events == 0 {
 		return
@@ -123,7 +123,7 @@ func (s *session) writeDelta(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// leaseRecords asks for the TTL of leases that are new.
+// leaseRecords reads the TTLs of new leases.
 func (s *session) leaseRecords(ctx context.Context, b *batch) ([]byte, error) {
 	if len(s.ttls) > maxTTLs {
 		clear(s.ttls)
@@ -212,7 +212,7 @@ func (s *session) answerDeltas() {
 	s.waitingDelta = still
 }
 
-// drain saves what is pending at the end of the process, so that an ordered stop loses nothing.
+// drain saves the pending batch at the end of the process, so that an orderly stop loses nothing.
 func (s *session) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()

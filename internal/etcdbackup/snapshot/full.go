@@ -17,7 +17,8 @@ import (
 // copyBuffer is the size of etcd's own pieces.
 const copyBuffer = 32 << 10
 
-// startFull begins a full snapshot in the background, unless one is running: then it follows if it is waited for.
+// startFull starts a full snapshot in the background. If one is running, another follows it if there are requests for
+// it.
 func (s *session) startFull(ctx context.Context) {
 	if s.fullRunning {
 		return
@@ -52,7 +53,7 @@ func (s *session) fullEnded(ctx context.Context, result fullResult) error {
 
 // takeFull streams a snapshot from etcd into the store.
 func (s *session) takeFull(ctx context.Context) fullResult {
-	// The snapshot holds at least what etcd holds now. What it holds beyond is in the next delta too.
+	// The snapshot holds at least what etcd holds now. Its later revisions are in the next delta too.
 	revision, err := s.revision(ctx)
 	if err != nil {
 		return fullResult{err: err}
@@ -103,8 +104,8 @@ func (s *session) writeFull(ctx context.Context, o chain.Object) (size int64, er
 	return counted.bytes, to.Close()
 }
 
-// hash asks etcd for the checksum of its keys at a revision. A full snapshot without it is good as well, so errors,
-// such as a compaction in the meantime, do not matter.
+// hash asks etcd for the checksum of its keys at a revision. A full snapshot is usable without it, so errors, such as a
+// compaction in the meantime, do not matter.
 func (s *session) hash(ctx context.Context, revision int64) *archive.Hash {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
@@ -145,7 +146,7 @@ func copySnapshot(to io.Writer, from io.Reader) error {
 	}
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	to    io.Writer
 	bytes int64

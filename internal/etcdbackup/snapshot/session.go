@@ -16,7 +16,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/restore"
 )
 
-// session is one run of backups, from a listing to the first thing that is not as expected.
+// session is one run of backups, from a listing to the first problem.
 type session struct {
 	*Taker
 	clusterID, memberID uint64
@@ -27,13 +27,13 @@ type session struct {
 	// seen is the last revision in pending, or saved.
 	seen    int64
 	pending batch
-	// flying is being uploaded; nil if nothing is.
+	// flying is the batch that is being uploaded; nil if there is none.
 	flying *batch
-	// retry is when flying is uploaded again after a failure.
+	// retry fires when flying is to be uploaded again after a failure.
 	retry      <-chan time.Time
 	retryPause time.Duration
 	uploaded   chan error
-	// fullRunning, and what came of it.
+	// fullRunning is set while a full snapshot is taken; fullDone receives its result.
 	fullRunning bool
 	fullDone    chan fullResult
 	fullRetry   <-chan time.Time
@@ -125,7 +125,7 @@ func (s *session) leads(ctx context.Context) (bool, error) {
 	return answer.Leader == answer.Header.MemberId, nil
 }
 
-// revision is what etcd holds now, agreed on by the cluster.
+// revision returns the current revision of etcd, agreed on by the cluster.
 func (s *session) revision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func (s *session) revision(ctx context.Context) (int64, error) {
 	return got.Header.Revision, nil
 }
 
-// resume finds out from the store what is saved. When deltas cannot continue from there it says why.
+// resume reads from the store which revisions are saved. If deltas cannot continue from there, it returns the reason.
 func (s *session) resume(ctx context.Context) (reason string, err error) {
 	l, err := s.Store.List(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *session) resume(ctx context.Context) (reason string, err error) {
 	current, target := l.Current()
 	own := slices.DeleteFunc(slices.Clone(current), func(o chain.Object) bool { return o.Epoch != s.Options.Epoch })
 	best, ok := chain.Select(chain.Build(own), chain.Target{})
-	if !ok || target.Revision > 0 { // What the branch came from is no backup of what follows.
+	if !ok || target.Revision > 0 { // The origin of the branch is no backup of the revisions that follow.
 		return "the epoch, or the restore that etcd began with, has no backup yet", nil
 	}
 	if best.Last() > now {
@@ -187,7 +187,7 @@ func (s *session) resume(ctx context.Context) (reason string, err error) {
 	return "", nil
 }
 
-// remember puts what the store has into the status.
+// remember writes the content of the store to the status.
 func (s *session) remember(c chain.Chain, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,7 +310,8 @@ func (s *session) gap(ctx context.Context, reason string) error {
 	return fmt.Errorf("events were missed (%s); continuing from the full snapshot at revision %d", reason, s.saved)
 }
 
-// untilFull is the time until the next full snapshot is due. One that is running, or is retried, has not been missed.
+// untilFull is the time until the next full snapshot is due. A snapshot that is running or being retried was not
+// missed.
 func (s *session) untilFull() time.Duration {
 	now := s.Clock.Now()
 	if last := s.Status().LastFull; last != nil && !s.fullRunning && s.fullRetry == nil {

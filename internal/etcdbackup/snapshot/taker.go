@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/store"
 )
 
-// Store is what is needed of the object store.
+// Store is the part of the object store that a Taker needs.
 type Store interface {
 	List(context.Context) (store.Listing, error)
 	Claim(context.Context, chain.Claim) (chain.Claim, error)
@@ -33,24 +33,25 @@ type Options struct {
 	// Epoch and Holder of the owner; Identity goes into the header of every object.
 	Epoch            int64
 	Holder, Identity string
-	// Nonce tells this process's claim from others.
+	// Nonce distinguishes the claims of this process from those of others.
 	Nonce string
 	// Schedule of full snapshots.
 	Schedule cron.Schedule
-	// DeltaPeriod is the longest time that a change waits; DeltaBytes the size of events that ends the wait.
+	// DeltaPeriod is the longest time until a change is saved; DeltaBytes the size of pending events at which they are
+	// saved earlier.
 	DeltaPeriod time.Duration
 	DeltaBytes  int
 }
 
 const (
-	// leaderPeriod is how often a member looks whether it leads. Taking over a little later loses nothing: the next
-	// leader watches from the last saved revision.
+	// leaderPeriod is the interval at which a member checks whether it leads. Taking over a little later loses nothing:
+	// the next leader watches from the last saved revision.
 	leaderPeriod = 15 * time.Second
 	// etcdTimeout bounds one request to etcd.
 	etcdTimeout = 15 * time.Second
 	// minPause and maxPause are the pauses after failures, doubled each time.
 	minPause, maxPause = time.Second, time.Minute
-	// heldDeltas is how many deltas' worth of events are kept in memory while the store is slow.
+	// heldDeltas bounds the events in memory while the store is slow, in deltas.
 	heldDeltas = 3
 )
 
@@ -59,7 +60,7 @@ var errSuperseded = errors.New("a newer epoch has been claimed")
 
 // Taker takes backups of one etcd member's cluster.
 type Taker struct {
-	// Etcd is connected to exactly one endpoint: that of the member beside this process.
+	// Etcd is connected to exactly one endpoint: that of the member next to this process.
 	Etcd    *clientv3.Client
 	Store   Store
 	Clock   clock.WithTickerAndDelayedExecution
@@ -75,7 +76,7 @@ type Taker struct {
 
 	mu     sync.Mutex
 	status etcdbackup.Status
-	// unsavedSince is when the oldest change that is not in the store was seen; zero if there is none.
+	// unsavedSince is the time at which the oldest change that is not in the store was seen; zero if there is none.
 	unsavedSince time.Time
 }
 
@@ -200,7 +201,7 @@ func (t *Taker) failed(operation string, err error) {
 	})
 }
 
-// Report puts the outcome of other work, such as a verification, into the status.
+// Report writes the outcome of other work, such as a verification, to the status.
 func (t *Taker) Report(operation string, err error, change func(*etcdbackup.Status)) {
 	t.failed(operation, err)
 	if change != nil {

@@ -14,9 +14,9 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// Claim takes ownership with the claim's epoch and returns the claim that is in the store: the given one, or that of
-// whoever was first. Epochs below that nobody claimed are claimed along the way, so that every owner finds out about a
-// newer one by looking for the epoch after its own.
+// Claim takes ownership with the claim's epoch and returns the claim that is in the store: the given one, or the claim
+// of the first holder. It also claims unclaimed epochs below, so that every owner detects a newer one by a look at the
+// epoch after its own.
 func (s *Store) Claim(ctx context.Context, c chain.Claim) (chain.Claim, error) {
 	for epoch := int64(1); epoch <= c.Epoch; epoch++ {
 		won, err := s.claim(ctx, epoch, c)
@@ -66,7 +66,7 @@ func (s *Store) isFolder() bool {
 	return s.provider == File
 }
 
-// claimFile links a complete file to its name, which fails when the name exists. fileblob only looks before it
+// claimFile links a complete file to its name, which fails when the name exists. fileblob only checks before it
 // renames, so that two processes could both succeed.
 func (s *Store) claimFile(name, op string, data []byte) (err error) {
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *Store) claimFile(name, op string, data []byte) (err error) {
 	return os.Link(f.Name(), final)
 }
 
-// Claimed reports whether somebody has claimed an epoch. It costs one request.
+// Claimed reports whether an epoch was claimed. It costs one request.
 func (s *Store) Claimed(ctx context.Context, epoch int64) (bool, error) {
 	_, err := s.ReadClaim(ctx, epoch)
 	if ReasonOf(err) == ObjectMissing {
@@ -133,7 +133,7 @@ func (s *Store) readJSON(ctx context.Context, name string, into any) error {
 	return nil
 }
 
-// verifiedName is where the last verification is remembered.
+// verifiedName is the name of the object with the last verification.
 const verifiedName = "verified"
 
 // Verified is the full snapshot whose chain was verified last, or nil.
@@ -148,7 +148,7 @@ func (s *Store) Verified(ctx context.Context) (*Verification, error) {
 	return &v, nil
 }
 
-// SetVerified remembers a verification.
+// SetVerified stores a verification.
 func (s *Store) SetVerified(ctx context.Context, v Verification) error {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 // Keys of the Secret.
 const (
 	keyBucket = "bucketName"
-	// KeyEndpoint replaces the provider's public endpoint; optional, for S3, GCS and Azure.
+	// keyEndpoint replaces the provider's public endpoint; optional, for S3, GCS and Azure.
 	keyEndpoint = "endpoint"
 
 	keyAccessKeyID     = "accessKeyID"
@@ -43,7 +43,7 @@ const (
 	keyPath = "path"
 )
 
-// needed are the keys that a provider is recognised by, all of which it needs.
+// needed are the keys by which a provider is recognised; it requires all of them.
 var needed = []struct {
 	provider Provider
 	keys     []string
@@ -159,7 +159,7 @@ func (c credentials) scrub(message string) string {
 	return message
 }
 
-// location says where the store is, for messages.
+// location names the location of the store in messages.
 func (c credentials) location(p Provider) string {
 	at := ""
 	if endpoint := c.values[keyEndpoint]; endpoint != "" {

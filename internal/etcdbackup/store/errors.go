@@ -18,7 +18,7 @@ import (
 	"google.golang.org/api/googleapi"
 )
 
-// Reason says what kind of failure an Error is.
+// Reason is the kind of failure of an Error.
 type Reason string
 
 // The reasons.
@@ -29,7 +29,7 @@ const (
 	BucketMissing Reason = "BucketMissing"
 	// ObjectMissing means that one object does not exist.
 	ObjectMissing Reason = "ObjectMissing"
-	// Exists means that an object that must be new is there already.
+	// Exists means that an object that must be new already exists.
 	Exists Reason = "ObjectExists"
 	// Unreachable means no answer, a too slow one, or an overloaded server.
 	Unreachable Reason = "Unreachable"
@@ -53,7 +53,7 @@ var advice = map[Reason]string{
 // Error is a failure of the object store. Its text has no secrets.
 type Error struct {
 	Reason Reason
-	// Op is what was being done, such as `list objects`.
+	// Op is the failed operation, such as `list objects`.
 	Op string
 	// Location names provider, bucket and endpoint.
 	Location string
@@ -88,7 +88,7 @@ func ReasonOf(err error) Reason {
 	return Failed
 }
 
-// answer is what a provider said: HTTP status and its own code; status 0 when there was no answer.
+// answer returns the provider's HTTP status and its own error code; status 0 if there was no response.
 func answer(err error) (status int, code string) {
 	var aws *smithyhttp.ResponseError
 	var api smithy.APIError
@@ -122,7 +122,7 @@ func answer(err error) (status int, code string) {
 	return 0, ""
 }
 
-// explain classifies err. list says that the operation was about the bucket, not about one object.
+// explain classifies err. list says that the operation concerned the bucket, not one object.
 func explain(err error, op, location string, c credentials, list bool) *Error {
 	status, code := answer(err)
 	e := &Error{Op: op, Location: location, cause: err}

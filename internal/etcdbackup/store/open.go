@@ -29,10 +29,10 @@ import (
 // userAgent names this program in the access logs of the store.
 const userAgent = "hortus-etcd-backup"
 
-// defaultRegion is what S3 servers other than AWS expect when they have no regions.
+// defaultRegion is the region that S3 servers other than AWS expect if they have no regions.
 const defaultRegion = "us-east-1"
 
-// openBucket opens the bucket; it contacts nobody yet.
+// openBucket opens the bucket without a request to the server.
 func openBucket(ctx context.Context, c credentials, p Provider) (*blob.Bucket, error) {
 	switch p {
 	case S3:

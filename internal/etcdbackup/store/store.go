@@ -31,7 +31,7 @@ const (
 	stallTimeout = 2 * time.Minute
 	// partSize is the smallest that S3 allows for parts of a large object; one is being sent while one is filled.
 	partSize = 5 << 20
-	// maxClaim is far more than a claim needs.
+	// maxClaim bounds the size of a claim, in bytes; it is far more than a claim needs.
 	maxClaim = 64 << 10
 
 	contentType = "application/zstd"
@@ -65,7 +65,7 @@ func Open(dir, prefix string, clock clock.WithTickerAndDelayedExecution) (*Store
 	return &Store{dir: dir, prefix: prefix + "/", clock: clock, open: openBucket}, nil
 }
 
-// Seal makes every write from now on fail with a reason. Reading goes on.
+// Seal makes every later write fail with a reason. Reads still work.
 func (s *Store) Seal(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,23 +135,22 @@ func (s *Store) reload(ctx context.Context, stamp string) error {
 	return nil
 }
 
-// Listing is what lies below the prefix.
+// Listing is the content below the prefix.
 type Listing struct {
 	// Objects are all backups, those of old owners too.
 	Objects []chain.Object
 	Claims  []chain.Claim
-	// Branches began when etcd was taken back to an earlier point.
+	// Branches began when etcd was restored to an earlier point.
 	Branches []chain.Branch
 }
 
-// Current returns the objects of the owners that etcd is restored from when nothing special is asked for, and the
-// target.
+// Current returns the objects of the owners from which etcd is restored when no point is requested, and the target.
 func (l Listing) Current() ([]chain.Object, chain.Target) {
 	owned, _ := chain.Owned(l.Objects, l.Claims)
 	return chain.Current(owned, l.Branches)
 }
 
-// Newest returns the chain that is restored when nothing special is asked for.
+// Newest returns the chain that is restored when no point is requested.
 func (l Listing) Newest() (chain.Chain, bool) {
 	objects, target := l.Current()
 	return chain.Select(chain.Build(objects), target)
@@ -204,9 +203,8 @@ func (s *Store) List(ctx context.Context) (Listing, error) {
 	return found, nil
 }
 
-// readable makes sure that a folder can be listed. fileblob skips what it cannot read, so that a folder that is gone
-// or
-// unreadable would look empty, as if there were no backups.
+// readable makes sure that a folder can be listed. fileblob skips files that it cannot read, so that a missing or
+// unreadable folder would look empty, as if there were no backups.
 func (s *Store) readable() error {
 	if !s.isFolder() {
 		return nil
@@ -245,7 +243,7 @@ func (s *Store) put(ctx context.Context, name string, data []byte, options *blob
 	}
 	ctx, cancel := context.WithTimeout(ctx, stallTimeout)
 	defer cancel()
-	// No buffer beside the data, and no second one.
+	// No buffer in addition to the data, and no second one.
 	options.BufferSize, options.MaxConcurrency = max(partSize, len(data)), 1
 	if err := b.Upload(ctx, s.prefix+name, bytes.NewReader(data), options); err != nil {
 		return explain(err, op, false)
@@ -297,7 +295,7 @@ func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return d, nil
 }
 
-// Delete removes an object; one that is gone already is fine.
+// Delete removes an object; a missing one is no error.
 func (s *Store) Delete(ctx context.Context, name string) error {
 	b, explain, err := s.writable(ctx)
 	if err != nil {

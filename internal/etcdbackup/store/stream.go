@@ -20,7 +20,7 @@ type Upload struct {
 	file    *os.File
 }
 
-// beforeWrite gets hold of the file of a local folder.
+// beforeWrite records the file of a local folder.
 func (u *Upload) beforeWrite(as func(any) bool) error {
 	as(&u.file)
 	return nil
@@ -36,7 +36,7 @@ func (u *Upload) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close completes the object. After an error it does not exist, or is as it was before.
+// Close completes the object. After an error it does not exist, or is unchanged.
 func (u *Upload) Close() error {
 	defer u.end()
 	u.store.mu.Lock()
@@ -58,7 +58,7 @@ func (u *Upload) Close() error {
 	return nil
 }
 
-// Abort gives the object up.
+// Abort aborts the upload.
 func (u *Upload) Abort() {
 	u.end()
 	_ = u.writer.Close() // Removes what was sent, since the context has ended.

@@ -40,8 +40,8 @@ func keyOf(value []byte) []byte {
 	return key
 }
 
-// comparable reports whether a checksum can be computed from a database file: what the file has lost by a later
-// compaction is missing. Etcd answers for the revision of its last compaction with a checksum from before it.
+// comparable reports whether a checksum can be computed from a database file, which lacks the revisions that a later
+// compaction has removed. For the revision of its last compaction, etcd returns a checksum from before it.
 func comparable(tx *bolt.Tx, h *archive.Hash) bool {
 	for _, name := range [][]byte{schema.ScheduledCompactKeyName, schema.FinishedCompactKeyName} {
 		value := tx.Bucket(schema.Meta.Name()).Get(name)
@@ -52,7 +52,7 @@ func comparable(tx *bolt.Tx, h *archive.Hash) bool {
 	return true
 }
 
-// hashKV computes what etcd's HashKV answers at a revision, after a compaction, from a database file that may be
+// hashKV computes the result of etcd's HashKV at a revision, after a compaction, from a database file that may be
 // compacted less. It also counts the keys that exist at the revision. Etcd does the same with an index of all keys in
 // memory; here 8 bytes per key and 16 per unchanged one are enough.
 func hashKV(tx *bolt.Tx, compacted, revision int64) (sum uint32, keys int64, err error) {

@@ -21,10 +21,10 @@ import (
 type Options struct {
 	Store    restore.Source
 	Identity string
-	// TempDir takes the database file; empty for the system's folder.
+	// TempDir is the folder for the database file; empty for the system's folder.
 	TempDir string
-	// Expected is what etcd itself computed, at any revision that the chain reaches; nil for what the full snapshot
-	// recorded only.
+	// Expected is a checksum that etcd itself computed, at any revision that the chain reaches; nil means that only the
+	// one in the full snapshot is compared.
 	Expected *archive.Hash
 	Clock    clock.PassiveClock
 	Progress io.Writer

@@ -19,27 +19,28 @@ import (
 )
 
 const (
-	// askTimeout bounds one question to another member.
+	// askTimeout bounds one request to another member.
 	askTimeout = 3 * time.Second
-	// promotePeriod is how often a learner is tried to be promoted.
+	// promotePeriod is the interval of attempts to promote a learner.
 	promotePeriod = 500 * time.Millisecond
 	// turnSeconds is how long the others wait for a member that has vanished during its restart.
 	turnSeconds = 60
-	// turnKey is where members queue up for a restart. API servers keep everything below /registry/.
+	// turnKey is the prefix of the keys with which members queue for a restart. API servers keep everything below
+	// /registry/.
 	turnKey = "/hortus.dev/etcd/restart"
 )
 
-// Cluster is how a member sees the others.
+// Cluster is the cluster of a member, as the member sees it.
 type Cluster struct {
 	// Name and PeerURL of this member; First says that it may begin a cluster.
 	Name, PeerURL string
 	First         bool
 	DataDir       string
-	// Peers are the other members that are wanted, by name.
+	// Peers are the other desired members, by name.
 	Peers []Address
 	// Etcd is connected to the clients' addresses of all members; Own only to that of this one.
 	Etcd, Own *clientv3.Client
-	// Status asks the process of another member.
+	// Status returns the status of another member's process.
 	Status func(context.Context, Address) (etcdbackup.Status, error)
 	Log    logr.Logger
 }
@@ -51,7 +52,7 @@ type Address struct {
 	ClientURL, ServiceURL string
 }
 
-// Ready decides what the member has to do and does it, up to the start of etcd. The decision is Start, Begin or
+// Ready decides on the member's action and carries it out, up to the start of etcd. The decision is Start, Begin or
 // Join; with Wait comes an error.
 func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 	state, err := restore.Inspect(c.DataDir)
@@ -80,7 +81,7 @@ func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 	return d, nil
 }
 
-// ask asks the processes of the other members.
+// ask requests the status of the other members from their processes.
 func (c *Cluster) ask(ctx context.Context) []Peer {
 	peers := make([]Peer, len(c.Peers))
 	var group sync.WaitGroup
@@ -101,7 +102,7 @@ func (c *Cluster) ask(ctx context.Context) []Peer {
 	return peers
 }
 
-// members lists those of the running cluster, agreed on by a quorum.
+// members lists the members of the running cluster, agreed on by a quorum.
 func (c *Cluster) members(ctx context.Context) ([]Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -139,8 +140,8 @@ func (c *Cluster) join(ctx context.Context, d Decision) error {
 	return nil
 }
 
-// Settle runs while etcd starts: it promotes this member if it is a learner, and corrects its address if it was begun
-// by an earlier release. It returns when nothing is left to do.
+// Settle runs while etcd starts: it promotes this member if it is a learner, and corrects its peer URL if an earlier
+// release created the cluster. It returns when nothing is left to do.
 func (c *Cluster) Settle(ctx context.Context) {
 	for ctx.Err() == nil {
 		members, err := c.members(ctx)
@@ -168,7 +169,7 @@ func (c *Cluster) Settle(ctx context.Context) {
 	}
 }
 
-// Turn waits until no other member is being restarted and all of them answer, and hands leadership over. The caller
+// Turn waits until no other member is being restarted and all of them answer, and transfers leadership. The caller
 // restarts etcd and then ends the turn.
 func (c *Cluster) Turn(ctx context.Context) (end func(), err error) {
 	session, err := concurrency.NewSession(c.Etcd, concurrency.WithTTL(turnSeconds), concurrency.WithContext(ctx))

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Peer is another member that is wanted.
+// Peer is another desired member.
 type Peer struct {
 	Name string
 	// Reached says that its etcd or its process has answered.
 	Reached bool
-	// Runs says that its etcd answers requests that need a quorum: then Members are those of the cluster.
+	// Runs says that its etcd answers requests that need a quorum: then Members are the members of the cluster.
 	Runs bool
 	// HasData says that its process found a data directory, whole or broken.
 	HasData bool
@@ -27,19 +27,19 @@ type Member struct {
 	Learner bool
 }
 
-// Facts are what Decide goes by.
+// Facts are the input of Decide.
 type Facts struct {
 	// Name and PeerURL of this member; First says that it is the one that may begin a cluster.
 	Name, PeerURL string
 	First         bool
-	// HasData says that the data directory is fine; Broken that there is one that etcd cannot use.
+	// HasData says that the data directory is intact; Broken that it exists but etcd cannot use it.
 	HasData, Broken bool
 	Peers           []Peer
 	// Members of the running cluster, as a peer reports them; nil if no peer runs with a quorum.
 	Members []Member
 }
 
-// Action is what a member does before it starts etcd.
+// Action is the action of a member before it starts etcd.
 type Action string
 
 // The actions.
@@ -54,20 +54,20 @@ const (
 	Wait Action = "Wait"
 )
 
-// Decision is an action and why.
+// Decision is an action and its reason.
 type Decision struct {
 	Action Action
 	Reason string
-	// Remove is the member that this one was before, when it joins: with an empty data directory it must not come back
-	// under its old identity, since it could vote again on what it has voted on. 0 if there is none.
+	// Remove is the ID of this member's old identity, to be removed when it joins: with an empty data directory it must
+	// not return under that identity, since it could contradict its earlier votes. 0 if there is none.
 	Remove uint64
 	// Initial is the flag --initial-cluster.
 	Initial string
 }
 
-// Decide says how a member becomes part of its cluster. A cluster is begun only if nobody can have data: by the first
-// member, when every other wanted one says that it has none. So two clusters never exist, and what a quorum has agreed
-// on is never replaced by a backup.
+// Decide returns how a member becomes part of its cluster. A cluster is begun only if no member can have data: by the
+// first member, when every other desired member reports that it has none. So there are never two clusters, and a backup
+// never replaces data that a quorum has agreed on.
 func Decide(f Facts) Decision {
 	self := f.Name + "=" + f.PeerURL
 	// Removed while it was away: its data is of no use.

@@ -49,7 +49,7 @@ func (a asked) Snapshot(ctx context.Context, kind chain.Kind) (etcdbackup.Snapsh
 	return k.Snapshot(ctx, kind)
 }
 
-// snapshotOfLeader asks the other members: the one that leads takes the backups.
+// snapshotOfLeader requests the snapshot from the other members, since the leader takes the backups.
 func (a asked) snapshotOfLeader(ctx context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
 	list, err := readMembers(a.flags.membersFile)
 	if err != nil {

@@ -34,8 +34,8 @@ import (
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
-// drainTimeout bounds how long etcd goes on after the end was requested, so that what is not in the backups yet is
-// stored.
+// drainTimeout bounds how long etcd continues to run on shutdown, so that the changes that are not in the backups yet
+// are stored.
 const drainTimeout = 2 * time.Second
 
 // NewCommand returns `etcd` with its subcommands.
@@ -49,7 +49,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// runFlags are those of run.
+// runFlags are the flags of run.
 type runFlags struct {
 	program, certificates, flagsFile, endpoint, metrics, clientAddress, forwardAddress, listen, health string
 	store                                                                                              keeper.StoreFlags
@@ -114,7 +114,7 @@ or the file with further flags changes, etcd is restarted in place; clients that
 	return cmd, f
 }
 
-// parts are what a process consists of.
+// parts are the parts of a process.
 type parts struct {
 	flags  *runFlags
 	args   etcdArgs
@@ -203,7 +203,7 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 	return p, nil
 }
 
-// run runs everything until ctx ends. Etcd ends after the backups: what it holds is stored first.
+// run runs everything until ctx ends. Etcd ends after the backups, which store its last changes first.
 func (p *parts) run(ctx context.Context) error {
 	etcdCtx, stopEtcd := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEtcd()
@@ -307,7 +307,7 @@ func (p *parts) restore(ctx context.Context, initialCluster string) error {
 	return err
 }
 
-// healthy notes that etcd has come up with the data directory, which spares the next start a deep check.
+// healthy records that etcd has come up with the data directory, which spares the next start a deep check.
 func (p *parts) healthy() {
 	if err := restore.MarkHealthy(p.args.dataDir); err != nil {
 		p.log.Info("Cannot note that etcd is healthy", "error", err.Error())

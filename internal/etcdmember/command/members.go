@@ -23,8 +23,8 @@ type listed struct {
 	peerURL string
 }
 
-// readMembers reads the members that are wanted, one per line: name, and URLs for peers, for clients and of the
-// process. The first one may begin a cluster. Without the file there is one member.
+// readMembers reads the desired members, one per line: name, and URLs for peers, for clients and of the process. The
+// first one may begin a cluster. Without the file there is one member.
 func readMembers(path string) ([]listed, error) {
 	data, err := os.ReadFile(path)
 	if path == "" || errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,7 @@ func readMembers(path string) ([]listed, error) {
 	return members, nil
 }
 
-// members is what a process knows of the others.
+// members are all members of the cluster, and the certificate files for connections to them.
 type members struct {
 	list  []listed
 	files *certs.Files
@@ -65,7 +65,7 @@ func (m *members) initial() string {
 	return strings.Join(all, ",")
 }
 
-// with connects to the cluster for as long as use takes. It does not wait for anybody.
+// with connects to the cluster for the duration of use. It does not wait for the connection.
 func (p *parts) with(ctx context.Context, m *members, use func(*cluster.Cluster) error) error {
 	c := &cluster.Cluster{DataDir: p.args.dataDir, Name: p.args.name, Log: p.log.WithName("members"), Status: m.status}
 	var endpoints []string
@@ -93,7 +93,7 @@ func (p *parts) with(ctx context.Context, m *members, use func(*cluster.Cluster)
 	return use(c)
 }
 
-// status asks the process of another member.
+// status returns the status of another member's process.
 func (m *members) status(ctx context.Context, a cluster.Address) (etcdbackup.Status, error) {
 	c, err := m.connect(a)
 	if err != nil {

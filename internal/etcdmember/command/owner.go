@@ -15,16 +15,16 @@ import (
 	"hortus.dev/hortus/internal/etcdmember/fence"
 )
 
-// bucketPeriod is how often the bucket is asked whether the epoch is still the newest. Several answers may be lost
-// within the fence time.
+// bucketPeriod is the interval at which the bucket is read for a newer epoch. Several reads may fail within the fence
+// time.
 const bucketPeriod = 15 * time.Second
 
-// Paths of what lies beside the data directory.
+// Paths of files next to the data directory.
 func (p *parts) supersededPath() string { return p.args.dataDir + ".superseded" }
 func (p *parts) ownerPath() string      { return p.args.dataDir + ".owner" }
 
-// own finds out for which owner etcd runs: that of the flags, or a later one of an activation, which a restart of the
-// pod must not take back.
+// own determines the owner that etcd runs for: the one of the flags, or a later one of an activation, which a restart
+// of the pod must not undo.
 func (p *parts) own() error {
 	owner, standby := fence.Owner{Epoch: p.flags.store.Epoch, Holder: p.flags.store.Holder}, p.flags.standby
 	var activated fence.Owner
@@ -57,8 +57,8 @@ func (p *parts) isActive() bool {
 	}
 }
 
-// standBy waits for an activation and reports whether it has come. Meanwhile it makes sure that the store can be read:
-// with nothing to be done but a restore, that is the part that can go wrong.
+// standBy waits for an activation and reports whether it has come. Meanwhile it checks that the store can be read,
+// since the activation will only have to restore from it.
 func (p *parts) standBy(ctx context.Context) bool {
 	for {
 		if p.isActive() {
@@ -110,7 +110,7 @@ func (a asked) Activate(epoch int64, holder string) error {
 	return nil
 }
 
-// Confirm records the epoch that the garden has.
+// Confirm records the epoch in the garden.
 func (a asked) Confirm(epoch int64) error {
 	if epoch < 1 {
 		return fmt.Errorf("epoch: must be at least 1: %d", epoch)
@@ -121,7 +121,7 @@ func (a asked) Confirm(epoch int64) error {
 	return a.guard.Confirm(fence.Garden, fence.Owner{Epoch: epoch}, a.guard.Now())
 }
 
-// watchBucket asks the bucket until ctx ends.
+// watchBucket reads the epoch in the bucket every bucketPeriod until ctx ends.
 func (p *parts) watchBucket(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -139,7 +139,7 @@ func (p *parts) watchBucket(ctx context.Context) {
 	}
 }
 
-// askBucket lets the bucket confirm the epoch, or show a newer one. No answer means nothing.
+// askBucket lets the bucket confirm the epoch, or show a newer one. A failed read changes nothing.
 func (p *parts) askBucket(ctx context.Context) {
 	asked, owner := p.guard.Now(), p.guard.Owner()
 	// Epochs are claimed without a gap, so the next one is enough.

@@ -1,5 +1,5 @@
-// Package configuration says what an etcd runs with that may change while its pod runs: certificates, bundles and
-// flags. The gardenlet and the process compute the same checksum from it.
+// Package configuration describes the configuration of an etcd that may change while its pod runs: certificates,
+// bundles and flags. The gardenlet and the process compute the same checksum from it.
 package configuration
 
 import (
@@ -19,22 +19,23 @@ import (
 const (
 	// CA is the bundle that verifies clients, and the server.
 	CA = "ca.crt"
-	// ServerCert and ServerKey are those of etcd and of the service of its process.
+	// ServerCert and ServerKey are the certificate and key of etcd and of the service of its process.
 	ServerCert = "server.crt"
 	ServerKey  = "server.key"
-	// ClientCert and ClientKey are those of the process as a client of etcd.
+	// ClientCert and ClientKey are the certificate and key of the process as a client of etcd.
 	ClientCert = "client.crt"
 	ClientKey  = "client.key"
-	// PeerCA, PeerCert and PeerKey are those of members among each other.
+	// PeerCA, PeerCert and PeerKey are the CA bundle, certificate and key for connections between members.
 	PeerCA   = "peer-ca.crt"
 	PeerCert = "peer.crt"
 	PeerKey  = "peer.key"
 )
 
-// maxFile is more than any bundle has.
+// maxFile bounds the size of a file, in bytes; it is more than any bundle has.
 const maxFile = 1 << 20
 
-// files that count, and whether etcd reads them anew for every connection. Keys belong to their certificates.
+// files are the files of a configuration, and whether etcd reads them anew for every connection. Keys belong to their
+// certificates.
 var files = []struct {
 	name     string
 	reloads  bool
@@ -46,7 +47,7 @@ var files = []struct {
 
 // Configuration of an etcd.
 type Configuration struct {
-	// Files by name: those of the Secret.
+	// Files are the files of the Secret, by name.
 	Files map[string][]byte
 	// Flags of etcd that may change, one per line.
 	Flags string
@@ -75,7 +76,7 @@ func (c Configuration) Args() []string {
 	return args
 }
 
-// Change is what it takes to run with another configuration.
+// Change is the action by which etcd adopts another configuration.
 type Change string
 
 // The changes.
@@ -88,7 +89,7 @@ const (
 	Restart Change = "Restart"
 )
 
-// Compare returns what it takes to get from one configuration to another, and what has changed.
+// Compare returns the action for the change from one configuration to another, and a description of the change.
 func Compare(from, to Configuration) (Change, string) {
 	change, what := None, []string(nil)
 	for _, f := range files {
@@ -119,7 +120,7 @@ type Source struct {
 // errChanging means that files were replaced while they were read.
 var errChanging = errors.New("the files are being replaced")
 
-// Read reads everything. A Secret is replaced as a whole by renaming a link, so what was read is of one version.
+// Read reads everything. A Secret is replaced as a whole by renaming a link, so the files are of one version.
 func (s Source) Read() (Configuration, error) {
 	for range 5 {
 		c, err := s.read()
@@ -155,7 +156,7 @@ func (s Source) read() (Configuration, error) {
 	return c, nil
 }
 
-// Stamp changes when the files change. It costs no reading.
+// Stamp changes when the files change. It does not read them.
 func (s Source) Stamp() (string, error) {
 	stamp := &strings.Builder{}
 	for _, f := range files {

@@ -1,7 +1,8 @@
 // Package fence decides whether an etcd may run. Each Shoot has one owner, proven by an epoch. Two witnesses know the
-// newest epoch: the bucket of the backups and the garden. An owner goes on as long as one of them confirms its epoch.
+// newest epoch: the bucket of the backups and the garden. An owner's etcd runs as long as one of them confirms its
+// epoch.
 //
-// [Decide] is pure. [Guard] remembers what witnesses have said, by a clock that nobody sets.
+// [Decide] is pure. [Guard] records the confirmations of witnesses, by a monotonic clock.
 package fence
 
 import (
@@ -14,9 +15,9 @@ type Witness string
 
 // The witnesses.
 const (
-	// Bucket of the backups: who has claimed an epoch there.
+	// Bucket of the backups, which holds the claims of epochs.
 	Bucket Witness = "bucket"
-	// Garden is asked by the gardenlet, which tells this process.
+	// Garden is the garden, whose epoch the gardenlet reads and reports to this process.
 	Garden Witness = "garden"
 )
 
@@ -35,29 +36,30 @@ type Successor struct {
 	Time time.Time `json:"time"`
 }
 
-// Supersedes reports whether the successor leaves no room for an owner. The holder of an epoch that the garden has
+// Supersedes reports whether the successor takes over from an owner. The holder of an epoch that the garden has
 // confirmed is not known.
 func (s Successor) Supersedes(o Owner) bool {
 	return s.Epoch > o.Epoch || s.Epoch == o.Epoch && s.Holder != "" && s.Holder != o.Holder
 }
 
-// Facts are what Decide goes by. Times are those of a clock that only moves forward, since any moment.
+// Facts are the input of Decide. Times are read from a monotonic clock with an arbitrary start.
 type Facts struct {
 	Owner Owner
 	// FenceTime is how long a confirmation lasts.
 	FenceTime time.Duration
-	// Alone says that there is no bucket, so that no other seed could have restored this etcd: it goes on without being
-	// confirmed.
+	// Alone says that there is no bucket, so that no other seed could have restored this etcd: it runs without
+	// confirmations.
 	Alone bool
-	// Now, and Since when a confirmation has been waited for, as long as there was none.
+	// Now is the current time; Since the time from which the first confirmation was awaited.
 	Now, Since time.Duration
-	// Confirmed says when witnesses confirmed the epoch last: when they were asked, not when they answered.
+	// Confirmed holds the times at which witnesses last confirmed the epoch: when the request was sent, not when it was
+	// answered.
 	Confirmed map[Witness]time.Duration
 	// Successor that was seen, nil if none.
 	Successor *Successor
 }
 
-// Verdict says what etcd may do.
+// Verdict says whether etcd may run.
 type Verdict string
 
 // The verdicts.
@@ -72,15 +74,15 @@ const (
 	Superseded Verdict = "Superseded"
 )
 
-// Decision is a verdict, why, and until when it holds if nobody says anything.
+// Decision is a verdict, its reason, and the time until which it holds without further confirmations.
 type Decision struct {
 	Verdict Verdict
 	Reason  string
-	// Until is when a verdict Run ends; 0 if it does not.
+	// Until is the time at which a verdict Run ends; 0 if it does not.
 	Until time.Duration
 }
 
-// Decide says whether etcd may run.
+// Decide decides whether etcd may run.
 func Decide(f Facts) Decision {
 	if s := f.Successor; s != nil && s.Supersedes(f.Owner) {
 		holder := "another seed"

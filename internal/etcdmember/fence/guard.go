@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Monotonic is the time since the machine has started, its sleep included. Nobody sets it, and it goes on while this
-// process is stopped.
+// Monotonic returns the time since the start of the machine, including sleep. It cannot be set, and continues while
+// this process is stopped.
 func Monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -24,7 +24,7 @@ func Monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Guard remembers what witnesses have said. It is safe for concurrent use.
+// Guard records the confirmations of witnesses. It is safe for concurrent use.
 type Guard struct {
 	fenceTime time.Duration
 	alone     bool
@@ -40,8 +40,8 @@ type Guard struct {
 	changed   chan struct{}
 }
 
-// New returns a guard for an owner. What it finds out about a successor is kept in a file at path, which also ends a
-// later start. alone says that there is no bucket.
+// New returns a guard for an owner. A successor is recorded in the file at path, which also prevents later starts.
+// alone says that there is no bucket.
 func New(owner Owner, fenceTime time.Duration, alone bool, path string, monotonic func() time.Duration,
 	clock clock.PassiveClock) (*Guard, error) {
 	g := &Guard{owner: owner, fenceTime: fenceTime, alone: alone, path: path, monotonic: monotonic, clock: clock,
@@ -66,7 +66,8 @@ func (g *Guard) Owner() Owner {
 	return g.owner
 }
 
-// Become makes the guard that of another owner, of whom nothing is confirmed yet. A newer owner than that stays known.
+// Become makes the guard one of another owner, without confirmations. A known owner that is newer than this one stays
+// known.
 func (g *Guard) Become(o Owner) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +76,7 @@ func (g *Guard) Become(o Owner) {
 	g.wake()
 }
 
-// Decision of now.
+// Decision returns the current decision.
 func (g *Guard) Decision() Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,10 +87,10 @@ func (g *Guard) Decision() Decision {
 // Changed has an element when the decision may have changed.
 func (g *Guard) Changed() <-chan struct{} { return g.changed }
 
-// Now is the time for Confirm.
+// Now returns the current time, as Confirm expects it.
 func (g *Guard) Now() time.Duration { return g.monotonic() }
 
-// Confirm records what a witness has said when it was asked at a time.
+// Confirm records the answer of a witness to a request that was sent at the time asked.
 func (g *Guard) Confirm(w Witness, o Owner, asked time.Duration) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,8 +108,8 @@ func (g *Guard) Confirm(w Witness, o Owner, asked time.Duration) error {
 	return nil
 }
 
-// supersede is final, so it is written down first. If that fails, etcd ends nevertheless, and the witnesses say it
-// again after a restart.
+// supersede is final, so it is written to disk first. If that fails, etcd ends nevertheless, and the witnesses report
+// the successor again after a restart.
 func (g *Guard) supersede(s Successor) error {
 	if g.successor != nil && g.successor.Epoch >= s.Epoch {
 		return nil

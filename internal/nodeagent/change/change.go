@@ -8,19 +8,19 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// Changes are the pieces of work that are left. Each list is sorted and gets shorter as pieces are done.
+// Changes are the remaining changes. Each list is sorted and gets shorter as changes are made.
 type Changes struct {
 	// Target is the checksum of the configuration that the changes lead to.
 	Target string `json:"target"`
-	// Begun is set when the first of the changes is made: the node's turn has come, also after a restart in between.
+	// Begun is set when the first of the changes is made: the node's turn has come, and stays so after a restart.
 	Begun bool `json:"begun,omitempty"`
-	// Drained is set with Begun on a node that was drained for an update in place, whose result is to be reported: after a
-	// restart, and when another configuration has come meanwhile, too.
+	// Drained is set with Begun on a node that was drained for an update in place, whose result is to be reported, even
+	// after a restart or if the configuration has changed in the meantime.
 	Drained bool `json:"drained,omitempty"`
 	// WriteFiles and DeleteFiles are paths.
 	WriteFiles  []string `json:"writeFiles,omitempty"`
 	DeleteFiles []string `json:"deleteFiles,omitempty"`
-	// Units are those to write, act on or delete.
+	// Units are the units to write, act on or delete.
 	Units []Unit `json:"units,omitempty"`
 	// WriteRegistries and DeleteRegistries are upstreams.
 	WriteRegistries  []string `json:"writeRegistries,omitempty"`
@@ -29,32 +29,32 @@ type Changes struct {
 	Containerd bool `json:"containerd,omitempty"`
 	// RestartContainerd is set once it is known that the container runtime has to be restarted.
 	RestartContainerd bool `json:"restartContainerd,omitempty"`
-	// InPlace says which changes may only be made while nothing runs on the node.
+	// InPlace holds the changes that may only be made while no pods run on the node.
 	InPlace InPlace `json:"inPlace,omitzero"`
 	// OSUpdate is the update of the operating system that was begun last, or nil.
 	OSUpdate *OSUpdate `json:"osUpdate,omitempty"`
 
-	// Touched names everything this work, and work that it has replaced unfinished, was going to change. What an
-	// interrupted round has left on the node matches neither its old nor its new configuration, so the next round takes
+	// Touched names everything that these changes, and unfinished ones that they have replaced, were going to change.
+	// After an interrupted round the node matches neither the old nor the new configuration, so the next round treats
 	// all of it as changed.
 	Touched Touched `json:"touched,omitzero"`
 }
 
-// Touched names files, units and registries whose state on the node is unknown until all work is done.
+// Touched names files, units and registries whose state on the node is unknown until all changes are made.
 type Touched struct {
 	Files      []string `json:"files,omitempty"`
 	Units      []string `json:"units,omitempty"`
 	Registries []string `json:"registries,omitempty"`
-	// UnitFiles are those of Units whose file comes from a configuration and not with the machine.
+	// UnitFiles are the Units whose file comes from a configuration and not with the machine.
 	UnitFiles []string `json:"unitFiles,omitempty"`
-	// Containerd is set if the container runtime's own configuration is among it.
+	// Containerd is set if the container runtime's own configuration is included.
 	Containerd bool `json:"containerd,omitempty"`
 }
 
-// Unit is the work on a unit.
+// Unit holds the changes of a unit.
 type Unit struct {
 	Name string `json:"name"`
-	// Write is set if unit file or drop-ins differ; Delete if the unit is to go.
+	// Write is set if unit file or drop-ins differ; Delete if the unit is to be removed.
 	Write  bool `json:"write,omitempty"`
 	Delete bool `json:"delete,omitempty"`
 	// DeleteDropIns are names of drop-ins to remove.
@@ -72,17 +72,17 @@ func (c *Changes) Done() bool {
 		len(c.WriteRegistries) == 0 && len(c.DeleteRegistries) == 0 && !c.Containerd && !c.InPlace.Any()
 }
 
-// Observed is what the node itself shows.
+// Observed is the state of the node itself.
 type Observed struct {
-	// Missing tells what of the old configuration is no longer there, for example since the machine got a new root disk;
-	// it is written again.
+	// Missing names the parts of the old configuration that no longer exist, for example because the machine got a new
+	// root disk; they are written again.
 	Missing Touched
 	// OperatingSystemVersion is the one installed; empty if it is not known.
 	OperatingSystemVersion string
 }
 
-// Compute returns the changes from old to next. Old is nil at the first time. Unfinished is what is left of an earlier
-// round, or nil.
+// Compute returns the changes from old to next. Old is nil at the first time. unfinished are the remaining changes of
+// an earlier round, or nil.
 func Compute(old, next *Config, nextChecksum string, observed Observed, unfinished *Changes) *Changes {
 	if old == nil {
 		old = &Config{}
@@ -194,7 +194,7 @@ func computeUnits(changes *Changes, old, next *Config, unknown Touched, unfinish
 	slices.SortFunc(changes.Units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// unit returns the work on a unit, or nil; c may be nil.
+// unit returns the changes of a unit, or nil; c may be nil.
 func (c *Changes) unit(name string) *Unit {
 	if c == nil {
 		return nil

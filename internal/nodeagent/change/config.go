@@ -55,7 +55,8 @@ func Parse(raw []byte, hostName string) (*Config, error) {
 	return c, nil
 }
 
-// mergeUnit lets an extension add to a unit: what it sets replaces, drop-ins and file paths are added.
+// mergeUnit merges an extension's addition into a unit: its fields replace those of the unit, its drop-ins and file
+// paths are added.
 func mergeUnit(unit *extensionsv1alpha1.Unit, addition extensionsv1alpha1.Unit) {
 	if addition.Command != nil {
 		unit.Command = addition.Command
@@ -74,8 +75,7 @@ func mergeUnit(unit *extensionsv1alpha1.Unit, addition extensionsv1alpha1.Unit) 
 	unit.FilePaths = append(unit.FilePaths, addition.FilePaths...)
 }
 
-// Checksum identifies the content of a Secret. It is what the gardenlet writes beside the content and waits for at
-// Nodes.
+// Checksum identifies the content of a Secret. The gardenlet writes it next to the content, and waits for it at Nodes.
 func Checksum(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])

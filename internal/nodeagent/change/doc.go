@@ -1,6 +1,6 @@
-// Package change computes what has to be done on a node to get from one OperatingSystemConfig to the next.
+// Package change computes the changes on a node from one OperatingSystemConfig to the next.
 //
-// [Compute] is pure. Its result is kept in a file while it is being worked off, piece by piece, so that a node agent
-// that is stopped in the middle goes on where it was; see [Changes.Touched] for what happens when the wanted
-// configuration changes meanwhile.
+// [Compute] is pure. Its result is kept in a file while the changes are made one by one, so that a node agent that is
+// stopped in the middle continues where it was; see [Changes.Touched] for changes of the desired configuration in the
+// meantime.
 package change

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
-// InPlace says which changes may only be made on a node that has been drained for them.
+// InPlace holds the changes that may only be made on a node that was drained for them.
 type InPlace struct {
 	OperatingSystem  bool `json:"operatingSystem,omitempty"`
 	KubeletMinor     bool `json:"kubeletMinor,omitempty"`
@@ -27,7 +27,7 @@ type InPlace struct {
 type OSUpdate struct {
 	Version string `json:"version"` // The version to install.
 	BootID  string `json:"bootID"`  // The boot in which the command was started.
-	// Ended is when the command returned without an error; nil if it is running or was interrupted.
+	// Ended is the time at which the command returned without an error; nil if it is running or was interrupted.
 	Ended *metav1.Time `json:"ended,omitempty"`
 }
 
@@ -37,8 +37,8 @@ func (i InPlace) Any() bool { return i != InPlace{} }
 // Kubelet reports whether the kubelet is among the changes.
 func (i InPlace) Kubelet() bool { return i.KubeletMinor || i.KubeletConfig || i.CPUManagerPolicy }
 
-// computeInPlace compares what would roll the machines of other pools. It only counts if both configurations belong to
-// an in-place pool: a node's first configuration comes with the node, not as an update.
+// computeInPlace compares the fields whose changes would replace the machines of other pools. It only counts if both
+// configurations belong to an in-place pool: a node's first configuration comes with the node, not as an update.
 func computeInPlace(old, next *Config, installedOS string) InPlace {
 	before, after := old.InPlaceUpdates, next.InPlaceUpdates
 	if before == nil || after == nil {
@@ -105,8 +105,8 @@ func policy(c *kubeletv1beta1.KubeletConfiguration) string {
 	return c.CPUManagerPolicy
 }
 
-// reserved is what is kept from pods, for the kubelet and the system together: what moves between them needs no drain,
-// and the hash of the pool, which starts an update, does not see it either.
+// reserved returns the resources that are reserved for the kubelet and the system together. A shift between the two
+// needs no drain, and does not change the hash of the pool, which starts an update, either.
 func reserved(c *kubeletv1beta1.KubeletConfiguration) map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{"cpu", "memory", "ephemeral-storage", "pid"} {
@@ -118,7 +118,7 @@ func reserved(c *kubeletv1beta1.KubeletConfiguration) map[string]string {
 	return out
 }
 
-// quantity is nil for a text that is none.
+// quantity returns the quantity in a text, nil if it is invalid.
 func quantity(text string) *resource.Quantity {
 	q, err := resource.ParseQuantity(text)
 	if err != nil {

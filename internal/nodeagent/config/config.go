@@ -41,8 +41,8 @@ const (
 	KubeletCAFile              = KubeletDir + "/ca.crt"
 	KubeletBootstrapKubeconfig = KubeletDir + "/kubeconfig-bootstrap"
 	KubeletKubeconfig          = KubeletDir + "/kubeconfig-real"
-	// KubeletExtraArgsFile may set KUBELET_EXTRA_ARGS. It belongs to the machine image, which knows what the machine
-	// is: its address, its provider ID, what the machine type leaves of the host.
+	// KubeletExtraArgsFile may set KUBELET_EXTRA_ARGS. It belongs to the machine image, which knows the properties of
+	// the machine: its address, its provider ID, its share of the host's resources.
 	KubeletExtraArgsFile = KubeletDir + "/extra_args"
 
 	ContainerdUnitName   = "containerd.service"
@@ -91,7 +91,7 @@ const (
 	Kind       = "NodeAgentConfiguration"
 )
 
-// DefaultSyncPeriod is how often everything is looked at again without a change.
+// DefaultSyncPeriod is the interval at which everything is checked again without a change.
 const DefaultSyncPeriod = 10 * time.Minute
 
 // Configuration is the content of File.
@@ -101,11 +101,11 @@ type Configuration struct {
 	Controllers     Controllers `json:"controllers"`
 }
 
-// APIServer says how to reach the cluster.
+// APIServer configures the access to the cluster.
 type APIServer struct {
 	// server is the URL of the API server. Required.
 	Server string `json:"server"`
-	// caBundle is the PEM bundle its certificate is checked with. Required.
+	// caBundle is the PEM bundle that verifies its certificate. Required.
 	CABundle []byte `json:"caBundle"`
 }
 
@@ -118,9 +118,9 @@ type Controllers struct {
 type OperatingSystemConfig struct {
 	// secretName is the Secret in kube-system with the OperatingSystemConfig. Required.
 	SecretName string `json:"secretName"`
-	// kubernetesVersion is what the pool runs; it is shown as a label of the Node. Required.
+	// kubernetesVersion is the Kubernetes version of the pool; it is shown as a label of the Node. Required.
 	KubernetesVersion string `json:"kubernetesVersion"`
-	// syncPeriod is how often everything is looked at again without a change. Default 10m.
+	// syncPeriod is the interval at which everything is checked again without a change. Default 10m.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 

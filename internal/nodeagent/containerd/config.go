@@ -101,7 +101,7 @@ func addImport(tree map[string]any, pattern string) {
 	}
 }
 
-// patchPlugin does what an extension asks for, after everything else.
+// patchPlugin applies the change of an extension, after all others.
 func patchPlugin(tree map[string]any, plugin extensionsv1alpha1.PluginConfig) error {
 	path := append([]string{"plugins"}, plugin.Path...)
 	if plugin.Op != nil && *plugin.Op == extensionsv1alpha1.RemovePluginPathOperation {
@@ -134,7 +134,7 @@ func patchPlugin(tree map[string]any, plugin extensionsv1alpha1.PluginConfig) er
 	return nil
 }
 
-// fromJSON turns numbers into those TOML knows; JSON has only one kind.
+// fromJSON converts numbers to the types of TOML; JSON has only one.
 func fromJSON(value any) any {
 	switch value := value.(type) {
 	case json.Number:

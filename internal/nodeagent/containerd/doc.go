@@ -1,4 +1,4 @@
-// Package containerd renders what the node agent changes in a node's container runtime: keys of config.toml, and one
-// hosts.toml per registry. It is pure. What users have put into other keys, into conf.d, or into directories of other
-// registries stays as it is.
+// Package containerd renders the node agent's changes of a node's container runtime: keys of config.toml, and one
+// hosts.toml per registry. It is pure. Settings of users in other keys, in conf.d, or in directories of other
+// registries stay unchanged.
 package containerd

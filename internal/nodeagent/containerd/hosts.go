@@ -7,7 +7,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// hostsHeader tells users which directories are theirs: all without it.
+// hostsHeader marks directories of the node agent: those without it belong to users.
 const hostsHeader = "# Managed by gardener-node-agent. Changes are lost; configure registries in the Shoot or its extensions.\n"
 
 // Hosts renders the hosts.toml of a registry.

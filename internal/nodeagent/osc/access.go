@@ -14,10 +14,10 @@ const (
 	serviceNamespace = metav1.NamespaceSystem
 )
 
-// Access returns what node agents and kubelets may do in the cluster, as far as all of them may: bootstrap tokens and
-// machines ask for certificates, and node agents make events and the Lease that shows that they live. The resource
-// manager approves certificates and gives each machine what is its own (package machineaccess); policies bound what
-// they write.
+// Access returns the permissions that all node agents and kubelets share in the cluster: bootstrap tokens and machines
+// request certificates, and node agents create events and the Lease for their heartbeat. The resource-manager approves
+// certificates and grants each machine access to its own objects (package machineaccess); policies bound what machines
+// write.
 func Access() []client.Object {
 	agents := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: corev1beta1.NodeAgentsGroup}}
 	return append([]client.Object{

@@ -1,4 +1,5 @@
-// Package osc says what is on a machine of a worker pool: the contents of its two OperatingSystemConfigs.
+// Package osc renders the configuration of the machines of a worker pool: the contents of its two
+// OperatingSystemConfigs.
 //
 // [Provision] becomes the user data of new machines and does no more than install and start the node agent.
 // [Reconcile] is what the node agent then applies, now and after each change: kubelet, container runtime, root CAs,

@@ -32,7 +32,7 @@ func (v Values) kubeletUnit() extensionsv1alpha1.Unit {
 		"--v=2",
 	}
 	if v.cgroupDriver() == extensionsv1alpha1.CgroupDriverSystemd {
-		// Where systemd runs containerd; otherwise the kubelet reports nothing of what the runtime uses.
+		// Where systemd runs containerd; otherwise the kubelet does not report the runtime's resource usage.
 		command = append(command, "--runtime-cgroups=/system.slice/"+config.ContainerdUnitName)
 	}
 	return extensionsv1alpha1.Unit{
@@ -113,7 +113,7 @@ func (v Values) kubeletConfig() string {
 	return string(render(c))
 }
 
-// adjustToContainer changes what a kubelet in a container needs otherwise. The host's disk may be large and nearly
+// adjustToContainer changes the settings that a kubelet in a container needs. The host's disk may be large and nearly
 // full, so thresholds are absolute, and images are not removed for the sake of others' files.
 func adjustToContainer(c *kubeletv1beta1.KubeletConfiguration) {
 	c.CgroupRoot = "/"
@@ -157,7 +157,7 @@ func keepToContainer(c *kubeletv1beta1.KubeletConfiguration) {
 	}
 }
 
-// registerTaints are the pool's taints and the one that lets nothing in before the critical components are ready.
+// registerTaints returns the pool's taints and the one that keeps pods off until the critical components are ready.
 func (v Values) registerTaints() []corev1.Taint {
 	return append([]corev1.Taint{{Key: taintCriticalComponents, Effect: corev1.TaintEffectNoSchedule}}, v.Taints...)
 }
@@ -170,8 +170,8 @@ const (
 	nodeFSInodes     = "nodefs.inodesFree"
 )
 
-// mergeUserConfig takes over what the Shoot says. Maps are merged key by key, so that setting one threshold keeps the
-// defaults of the others.
+// mergeUserConfig applies the kubelet configuration of the Shoot. Maps are merged key by key, so that setting one
+// threshold keeps the defaults of the others.
 func mergeUserConfig(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.KubeletConfig) {
 	c.FeatureGates = user.FeatureGates
 	c.CPUCFSQuota = user.CPUCFSQuota
@@ -236,9 +236,9 @@ func mergeUserConfig(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.K
 	c.PreloadedImagesVerificationAllowlist = user.PreloadedImagesVerificationAllowlist
 }
 
-// mergeReserved takes over what is kept from pods. The default of a resource counts only while the user reserves none
-// of it under either name: what moves between the two leaves the sum the same, by which machines are replaced or
-// drained.
+// mergeReserved applies the reserved resources of the Shoot. The default of a resource counts only while the user
+// reserves none of it under either name: a shift between the two does not change the sum, whose changes replace or
+// drain machines.
 func mergeReserved(c *kubeletv1beta1.KubeletConfiguration, user *corev1beta1.KubeletConfig) {
 	c.SystemReserved = reservations(user.SystemReserved)
 	for name := range c.SystemReserved {
@@ -298,7 +298,7 @@ func orDefault(value, fallback string) string {
 	return value
 }
 
-// render leaves out what only says zero in the type's encoding: durations of 0s, which mean the kubelet's default, and
+// render leaves out fields that are zero in the type's encoding: durations of 0s, which mean the kubelet's default, and
 // structs without content.
 func render(c *kubeletv1beta1.KubeletConfiguration) []byte {
 	encoded, err := yaml.Marshal(c)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kubeletLabels are the labels under kubernetes.io and k8s.io that a kubelet may give its own Node, beside those with
+// kubeletLabels are the labels under kubernetes.io and k8s.io that a kubelet may give its own Node, besides those with
 // the prefixes below; with any other it refuses to start (k8s.io/kubelet/pkg/apis/well_known_labels.go).
 var kubeletLabels = []string{
 	"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os",

@@ -22,8 +22,8 @@ type policy struct {
 	validations         []admissionregistrationv1.Validation
 }
 
-// policies bound what machines write about themselves. Roles can't: they know names of objects, but not what is in
-// them, nor the name of what is created.
+// policies bound what machines write about themselves. Roles cannot do that: they know the names of objects, but
+// neither their contents nor the names of created objects.
 func policies() []client.Object {
 	var out []client.Object
 	for _, p := range []policy{nodesOfAgents(), leasesOfAgents(), nodesOfKubelets()} {
@@ -32,7 +32,8 @@ func policies() []client.Object {
 	return out
 }
 
-// nodesOfAgents lets node agents change of their Node what they have to, and nothing by which pods find their way.
+// nodesOfAgents lets node agents change the necessary fields of their Node, and none that influence the scheduling of
+// pods.
 func nodesOfAgents() policy {
 	return policy{
 		name: "nodes-of-node-agents.gardener.cloud", group: corev1beta1.NodeAgentsGroup, resources: "nodes",
@@ -51,7 +52,7 @@ func nodesOfAgents() policy {
 	}
 }
 
-// leasesOfAgents lets a node agent create the Lease of its own Node: it is the one who may change that.
+// leasesOfAgents lets a node agent create only the Lease of its own Node: the one that it may patch.
 func leasesOfAgents() policy {
 	return policy{
 		name: "leases-of-node-agents.gardener.cloud", group: corev1beta1.NodeAgentsGroup,
@@ -66,8 +67,8 @@ func leasesOfAgents() policy {
 	}
 }
 
-// nodesOfKubelets keeps a kubelet from saying that its Node belongs to a pool, or runs components of kube-system, if
-// its machine does not. Kubernetes' own admission leaves such labels to kubelets.
+// nodesOfKubelets keeps a kubelet from labelling its Node as one of a pool, or as one for components of kube-system, if
+// its machine is none. Kubernetes' own admission leaves such labels to kubelets.
 func nodesOfKubelets() policy {
 	claim := func(label, resource, what string) admissionregistrationv1.Validation {
 		return admissionregistrationv1.Validation{
@@ -108,7 +109,7 @@ var (
 	}
 )
 
-// unchanged wants two maps to be the same but for some keys.
+// unchanged requires two maps to be equal except for some keys.
 func unchanged(what, after, before string, but []string) admissionregistrationv1.Validation {
 	keys := "['" + strings.Join(but, "', '") + "']"
 	return admissionregistrationv1.Validation{

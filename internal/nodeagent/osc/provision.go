@@ -49,8 +49,8 @@ RestartSec=2
 WantedBy=multi-user.target
 `
 
-// initScript takes the program out of its image. It goes into place by a rename, since its presence tells that the
-// installation is complete.
+// initScript takes the program out of its image. The program is put into place by a rename, since its presence shows
+// that the installation is complete.
 func initScript(image string) string {
 	return fmt.Sprintf(`#!/bin/sh
 set -eu
@@ -67,7 +67,7 @@ mv %[4]s.new %[4]s
 `, image, config.ContainerdCertsDir, programInHortusImage, config.Binary)
 }
 
-// agentUnit is ordered after the unit that installs the program; if that fails, the restart finds it some time later.
+// agentUnit is ordered after the unit that installs the program; if that fails, a later restart finds the program.
 func agentUnit() extensionsv1alpha1.Unit {
 	return extensionsv1alpha1.Unit{
 		Name: config.UnitName, Enable: ptr.To(true), Command: ptr.To(extensionsv1alpha1.CommandStart),

@@ -57,7 +57,7 @@ func (v Values) criConfig(full bool) *extensionsv1alpha1.CRIConfig {
 	return cri
 }
 
-// containerdUnit adds to the unit of the machine image. The same drop-in is in the user data, so that containerd does
+// containerdUnit extends the unit of the machine image. The same drop-in is in the user data, so that containerd does
 // not have to be restarted when the node agent takes over.
 func containerdUnit() extensionsv1alpha1.Unit {
 	return extensionsv1alpha1.Unit{
@@ -73,8 +73,8 @@ Environment="PATH=/var/bin/containerruntimes:/opt/bin:/usr/local/sbin:/usr/local
 
 const sysctlFile = "/etc/sysctl.d/99-k8s-general.conf"
 
-// sysctls raise what workload on any node runs into first: inotify limits, neighbour tables that hold a few thousand
-// pods, memory maps of search engines, and a backlog for busy servers.
+// sysctls raise the limits that workloads on any node reach first: inotify limits, neighbour tables that hold a few
+// thousand pods, memory maps of search engines, and a backlog for busy servers.
 const sysctls = `fs.inotify.max_user_instances = 8192
 fs.inotify.max_user_watches = 524288
 net.core.somaxconn = 4096

@@ -21,15 +21,15 @@ type Values struct {
 	SecretName string
 	// KubernetesVersion of the pool, without a leading v.
 	KubernetesVersion string
-	// APIServerURL is how machines reach the API server; CABundle (PEM) is what they trust it by.
+	// APIServerURL is the URL of the API server for machines; CABundle (PEM) verifies its certificate.
 	APIServerURL string
 	CABundle     []byte
-	// KubeletCABundle (PEM) is what kubelets trust their clients by; empty means CABundle.
+	// KubeletCABundle (PEM) verifies the clients of kubelets; empty means CABundle.
 	KubeletCABundle []byte
 	// RootCAs (PEM) are further CAs that programs on the machine shall trust; may be empty.
 	RootCAs []byte
 
-	// AuthorizedKeys are what people log in to machines with, a line each; empty means that nobody may.
+	// AuthorizedKeys are the SSH keys of people who may log in to machines, one per line; empty means that nobody may.
 	AuthorizedKeys []byte
 
 	// Images. The kubelet is taken out of KubeletImage, the node agent out of HortusImage.
@@ -42,7 +42,7 @@ type Values struct {
 	// ClusterDNS are the addresses of the cluster's DNS Service, ClusterDomain its zone (default cluster.local).
 	ClusterDNS    []string
 	ClusterDomain string
-	// Labels and Taints are what Nodes register with. Labels that a kubelet may not set are left to others.
+	// Labels and Taints are the ones that Nodes register with. Labels that a kubelet must not set are left out.
 	Labels map[string]string
 	Taints []corev1.Taint
 

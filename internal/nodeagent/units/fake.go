@@ -13,7 +13,7 @@ import (
 // Fake is a Manager whose units run nothing. It knows the units that have a file in Dir.
 type Fake struct {
 	Dir string
-	// Fail, when set, is asked before each operation; what it returns is the operation's error.
+	// Fail, when set, is called before each operation; its result is the operation's error.
 	Fail func(operation string) error
 
 	mu      sync.Mutex

@@ -1,5 +1,5 @@
-// Package units lets the node agent manage the units of its host, whatever runs them: package systemd talks to
-// systemd, package process1 to process 1 of machines of the local cloud. Both pass the suite in package conformance.
+// Package units lets the node agent manage the units of its host: package systemd does so with systemd, package
+// process1 with process 1 of machines of the local cloud. Both pass the suite in package conformance.
 package units
 
 import (
@@ -7,17 +7,17 @@ import (
 	"errors"
 )
 
-// Manager manages units. Names are those of unit files. Starting what runs and stopping what does not are no errors.
-// Errors say what to look at; unit and operation are added by the caller. An operation that ctx ends early is still
-// carried out.
+// Manager manages units. Names are the names of unit files. Starting a running unit and stopping a stopped one are no
+// errors. Errors contain a next step; the caller adds unit and operation. An operation is carried out even if ctx ends
+// early.
 type Manager interface {
-	// Reload makes changed unit files known.
+	// Reload reloads changed unit files.
 	Reload(ctx context.Context) error
 	// Enable and Disable say whether a unit starts at boot. Both may be repeated; Disable does not need the unit's file.
 	Enable(ctx context.Context, name string) error
 	Disable(ctx context.Context, name string) error
-	// Start and Restart return once the unit has started or has failed to, Stop once it has ended. How often a unit has
-	// failed before makes no difference.
+	// Start and Restart return once the unit has started or has failed to start, Stop once it has ended. Earlier
+	// failures of a unit make no difference.
 	Start(ctx context.Context, name string) error
 	Stop(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) error
@@ -28,7 +28,7 @@ type Manager interface {
 // ErrNotFound is returned for units without a file.
 var ErrNotFound = errors.New("unit not found")
 
-// State is what a unit is doing.
+// State is the state of a unit.
 type State string
 
 const (

@@ -37,7 +37,7 @@ func (f *Files) Load() error {
 	return err
 }
 
-// Recheck makes the next connection look whether the files have changed.
+// Recheck makes the next connection check whether the files have changed.
 func (f *Files) Recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

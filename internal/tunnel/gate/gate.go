@@ -1,4 +1,4 @@
-// Package gate accepts connections and bounds those that have not yet shown what they are for.
+// Package gate accepts connections and bounds those that have not identified themselves or their destination yet.
 package gate
 
 import (
@@ -15,11 +15,11 @@ import (
 // acceptRetry is the pause after a failed accept, usually for want of descriptors.
 const acceptRetry = 50 * time.Millisecond
 
-// Gate keeps at most Max connections that have not passed: the oldest gives way to a new one, so that connections that
-// only stay open keep nobody out.
+// Gate keeps at most Max connections that have not passed: the oldest is closed for a new one, so that connections that
+// only stay open do not keep others out.
 type Gate struct {
 	Max int
-	// GaveWay is called for each connection that was closed for a newer one.
+	// GaveWay is called for each connection that is closed for a newer one.
 	GaveWay func()
 	Log     logr.Logger
 
@@ -68,7 +68,7 @@ func (g *Gate) enter(conn net.Conn) {
 	g.waiting = append(g.waiting, conn)
 }
 
-// Pass lets a connection through: it does not give way to others any more.
+// Pass lets a connection through: it is no longer closed for others.
 func (g *Gate) Pass(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

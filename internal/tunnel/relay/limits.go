@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// smallBuffer is what a direction waits with: most connections carry little, and thousands of them wait at a time.
+	// smallBuffer is the buffer with which a direction waits for data: most connections carry little, and thousands of
+	// them wait at a time.
 	smallBuffer = 2 << 10
 	// bigBuffer is for a direction that has filled its buffer and has probably more; it has room for a record of TLS.
 	bigBuffer = 16 << 10
 )
 
-// Limits bound relayed connections. A field that is zero bounds nothing.
+// Limits bound relayed connections. A zero field means no limit.
 type Limits struct {
 	// Idle is how long both directions together may be without a byte.
 	Idle time.Duration
 	// HalfOpen is the same once one side has ended its direction and only the other may still send.
 	HalfOpen time.Duration
-	// Write is how long one side may take no byte that it is offered.
+	// Write is how long one side may accept no byte that is sent to it.
 	Write time.Duration
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// halfCloser can end its write side and go on reading. TCP, TLS and tunnel streams all can.
+// halfCloser can end its write side and continue to read. TCP, TLS and tunnel streams all can.
 type halfCloser interface{ CloseWrite() error }
 
 // Both copies between a and b until both directions have ended, then closes both. When one side ends cleanly the
@@ -29,7 +29,7 @@ func both(a, b net.Conn, copy func(io.Writer, io.Reader) (int64, error), abort f
 	return toB, toA
 }
 
-// breakOff closes c so that its peer sees a failure: without the farewell of TLS, and with a reset on TCP. Otherwise a
+// breakOff closes c so that its peer sees a failure: without TLS' close_notify, and with a reset on TCP. Otherwise a
 // truncated stream would look complete.
 func breakOff(c net.Conn) {
 	if p, ok := c.(*Prefixed); ok {
@@ -77,7 +77,7 @@ func WithPrefix(conn net.Conn, prefix []byte) net.Conn {
 	return &Prefixed{Conn: conn, prefix: prefix}
 }
 
-// Read returns the prefix first, then what comes from the connection.
+// Read returns the prefix first, then data of the connection.
 func (p *Prefixed) Read(b []byte) (int, error) {
 	if len(p.prefix) > 0 {
 		n := copy(b, p.prefix)
@@ -87,7 +87,7 @@ func (p *Prefixed) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// CloseWrite ends the write side of the connection below, or closes it if it cannot be half closed.
+// CloseWrite ends the write side of the underlying connection, or closes it if it cannot be half closed.
 func (p *Prefixed) CloseWrite() error {
 	if half, ok := p.Conn.(halfCloser); ok {
 		return half.CloseWrite()

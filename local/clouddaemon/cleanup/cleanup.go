@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package cleanup removes everything the local cloud has ever made on a host, whether its daemon ended well or not. It
-// goes by names and by what the kernel knows, and uses containerd only if that is alive.
+// Package cleanup removes everything that the local cloud has ever created on a host, even after a crash of its daemon.
+// It finds leftovers by their names and in the kernel's own lists, and uses containerd only if that runs.
 package cleanup
 
 import (
@@ -30,7 +30,7 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/fabric/linux"
 )
 
-// Options say where the cloud keeps its things.
+// Options are the paths that the cloud uses.
 type Options struct {
 	StateDir string
 	RunDir   string
@@ -41,14 +41,15 @@ type Options struct {
 const (
 	// daemonWait bounds the wait for a daemon that is just ending.
 	daemonWait = 5 * time.Second
-	// dialWait tells a living containerd from a dead one; its socket is on this host.
+	// dialWait bounds the attempt to connect to containerd, whose socket is on this host; if it fails, containerd does
+	// not run.
 	dialWait = 2 * time.Second
-	// shimSockets is where shims make their sockets, whatever the state directory of their containerd is.
+	// shimSockets is the directory of the sockets of shims, whatever the state directory of their containerd is.
 	shimSockets = "/run/containerd/s"
 )
 
-// Run removes everything, going on after an error. The daemon must have ended; containerd may run or not. If it does
-// not, its data is removed too.
+// Run removes everything and continues after an error. The daemon must not run; containerd may. If containerd does not
+// run, Run removes its data, too.
 func Run(ctx context.Context, o Options) error {
 	recorded, unlock, err := lock(filepath.Join(o.StateDir, "cloud", "cloud.db"))
 	if err != nil {
@@ -183,7 +184,7 @@ func endShims(socket string) error {
 	return nil
 }
 
-// isShim reports whether a command line is that of a shim of the cloud's namespace and containerd.
+// isShim reports whether a command line belongs to a shim of the cloud's namespace and containerd.
 func isShim(args []string, socket string) bool {
 	if len(args) == 0 || filepath.Base(args[0]) != "containerd-shim-runc-v2" {
 		return false
@@ -215,7 +216,8 @@ func detachMounts(dir string) error {
 	return errors.Join(errs...)
 }
 
-// removeDeadSockets removes the sockets of shims that were killed: nobody listens on them, whosever they were.
+// removeDeadSockets removes the sockets of killed shims: those that no process listens on, whichever containerd they
+// belonged to.
 func removeDeadSockets() {
 	sockets, _ := filepath.Glob(filepath.Join(shimSockets, "*"))
 	for _, s := range sockets {

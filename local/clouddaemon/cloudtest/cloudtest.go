@@ -41,7 +41,7 @@ type Cloud struct {
 	Client *cloud.Client
 	// Config is the administrator's configuration.
 	Config cloud.Config
-	// Driver lets a test look behind the scenes, for example to let an instance exit.
+	// Driver gives a test direct access to the instances, for example to let one exit.
 	Driver *simulated.Driver
 	// DNS is the address of the DNS server.
 	DNS string
@@ -80,7 +80,7 @@ func (c *Cloud) Restart(t testing.TB) {
 // AdminFile is the path of the administrator's configuration.
 func (c *Cloud) AdminFile() string { return filepath.Join(c.dir, "admin.json") }
 
-// As returns a client with new credentials of an account that is no administrator.
+// As returns a client with new credentials of an account, without the rights of an administrator.
 func (c *Cloud) As(t testing.TB, account string) *cloud.Client {
 	t.Helper()
 	credentials, err := c.Client.CreateCredentials(t.Context(), account, false)
@@ -150,7 +150,7 @@ func (c *Cloud) Network(t testing.TB, name, cidr string) string {
 	return n.ID
 }
 
-// Eventually calls done after every event until it says true.
+// Eventually calls done after every event until it returns true.
 func (c *Cloud) Eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startWait)

@@ -16,7 +16,7 @@ import (
 const (
 	defaultStateDir = "/var/lib/hortus"
 	defaultRunDir   = "/run/hortus"
-	// defaultContainerd is where a landscape's containerd listens.
+	// defaultContainerd is the socket of a landscape's containerd.
 	defaultContainerd = defaultRunDir + "/containerd.sock"
 	// Environment variables that stand in for flags.
 	envEndpoint  = "HORTUS_CLOUD_ENDPOINT"
@@ -25,7 +25,7 @@ const (
 	envCAFile    = "HORTUS_CLOUD_CA_FILE"
 )
 
-// client holds the flags that say which cloud to call, and as whom.
+// client holds the flags for the endpoint of the cloud and the credentials of the caller.
 type client struct {
 	stateDir, endpoint, accessKey, secretKey, caFile string
 	output                                           string

@@ -30,7 +30,7 @@ var faultColumns = []column[cloud.Fault]{
 	{title: "ACCOUNT", value: func(f cloud.Fault) string { return f.Account }, wide: true},
 }
 
-// newFaultsCommand returns `faults`, with which the cloud is made to fail on demand.
+// newFaultsCommand returns `faults`, which makes calls of the cloud fail on demand.
 func (c *client) newFaultsCommand() *cobra.Command {
 	command := &cobra.Command{Use: "faults", Short: "faults on demand", Aliases: []string{"fault"}}
 	list := &cobra.Command{

@@ -111,7 +111,7 @@ func newDeleteCommand[T any](c *client, r resource[T]) *cobra.Command {
 	}
 }
 
-// resolve finds the ID of what people call by ID or by name.
+// resolve returns the ID of the object with the given ID or name.
 func (r resource[T]) resolve(ctx context.Context, api *cloud.Client, idOrName string) (string, error) {
 	items, err := r.list(ctx, api, cloud.Filter{})
 	if err != nil {

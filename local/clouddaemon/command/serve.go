@@ -92,7 +92,7 @@ func newServeCommand(stateDir *string) *cobra.Command {
 	return command
 }
 
-// buildImages builds in a process of its own, which takes much memory for a short time.
+// buildImages builds images in a process of its own, since a build takes much memory for a short time.
 func (o serveOptions) buildImages(names []string) error {
 	self, err := os.Executable()
 	if err != nil {

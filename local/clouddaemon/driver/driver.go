@@ -1,4 +1,4 @@
-// Package driver is the interface between the cloud and what runs its instances.
+// Package driver defines the interface through which the cloud runs its instances.
 package driver
 
 import (
@@ -7,7 +7,7 @@ import (
 	"hortus.dev/hortus/local/cloud"
 )
 
-// Phase is what a driver sees of an instance.
+// Phase is the phase of an instance as its driver observes it.
 type Phase string
 
 const (
@@ -37,7 +37,7 @@ type Mount struct {
 	Follows bool
 }
 
-// Machine is what a driver needs to start an instance.
+// Machine is the description of an instance for a driver.
 type Machine struct {
 	ID string
 	// Hostname is the host name inside.
@@ -59,9 +59,9 @@ type Machine struct {
 type Driver interface {
 	// Name is the driver's name, as chosen by flag.
 	Name() string
-	// Images lists what instances can boot from.
+	// Images lists the images that instances can boot from.
 	Images(ctx context.Context) ([]cloud.MachineImage, error)
-	// Observe says what an instance does. Not knowing is an error, never Absent.
+	// Observe returns the phase of an instance. A phase that cannot be determined is an error, never Absent.
 	Observe(ctx context.Context, id string) (Observation, error)
 	// Start boots an instance that is Absent or Exited; the disk of an earlier boot is used again. It does nothing if the
 	// instance is Starting or Running.
@@ -70,16 +70,16 @@ type Driver interface {
 	Stop(ctx context.Context, id string) error
 	// Remove ends an instance and removes all traces of it; a missing one is fine.
 	Remove(ctx context.Context, id string) error
-	// SetVolumes makes volumes, directories of the host by name, appear below dir, a directory of the host that the
-	// instance may have mounted with Follows, and every other one disappear from it, even if it is in use. The instance
-	// may run or not.
+	// SetVolumes makes volumes, given as directories of the host by name, appear below dir, a directory of the host
+	// that the instance may have mounted with Follows. All other volumes disappear from dir, even if they are in use.
+	// The instance may or may not run.
 	SetVolumes(ctx context.Context, id, dir string, volumes map[string]string) error
-	// RemoveVolumes undoes SetVolumes. Without error, nothing of a volume is left below dir.
+	// RemoveVolumes undoes SetVolumes. If it succeeds, nothing of a volume is left below dir.
 	RemoveVolumes(ctx context.Context, id, dir string) error
 	// List returns the IDs of all instances of which the driver keeps traces.
 	List(ctx context.Context) ([]string, error)
-	// Changes delivers IDs of instances whose phase may have changed, and "" when that may be true for any. It is never
-	// closed.
+	// Changes delivers IDs of instances whose phase may have changed, and "" when the phase of any instance may have
+	// changed. It is never closed.
 	Changes() <-chan string
 	// Run does the driver's background work until ctx ends.
 	Run(ctx context.Context)

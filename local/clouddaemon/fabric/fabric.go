@@ -1,4 +1,4 @@
-// Package fabric is the interface between the cloud and what makes its networks.
+// Package fabric defines the interface through which the cloud makes its networks.
 package fabric
 
 import (
@@ -33,7 +33,7 @@ type Fabric interface {
 	EnsureNetwork(ctx context.Context, n Network) error
 	// RemoveNetwork removes a network; a missing one is fine.
 	RemoveNetwork(ctx context.Context, id string) error
-	// Attach makes a fresh network namespace for an instance and returns its path; an earlier one is thrown away.
+	// Attach makes a fresh network namespace for an instance and returns its path; an earlier one is removed.
 	Attach(ctx context.Context, p Port) (netns string, err error)
 	// Detach removes the namespace of an instance; a missing one is fine.
 	Detach(ctx context.Context, instanceID string) error
@@ -46,7 +46,7 @@ type Fabric interface {
 	Leftovers(ctx context.Context) (Inventory, error)
 }
 
-// Inventory is what a fabric has made on the host.
+// Inventory lists the networks, instances and addresses of a fabric on the host.
 type Inventory struct {
 	// Networks and Instances are IDs.
 	Networks, Instances []string

@@ -1,4 +1,4 @@
-// Package nameserver answers DNS questions from the cloud's records, and no others: it does not ask other servers.
+// Package nameserver answers DNS queries from the cloud's records only; it forwards no queries to other servers.
 package nameserver
 
 import (
@@ -19,17 +19,17 @@ type Record struct {
 	TTLSeconds int
 }
 
-// Zone is where records come from. Names are in lower case and without the final dot.
+// Zone is the source of the records. Names are in lower case and without the final dot.
 type Zone interface {
-	// Records returns all record sets of exactly this name; a wildcard is asked for as "*.<rest>".
+	// Records returns all record sets of exactly this name; a wildcard is requested as "*.<rest>".
 	Records(name string) []Record
 	// HasBelow reports whether any record lies below the name.
 	HasBelow(name string) bool
 }
 
 const (
-	// negativeTTL is how long resolvers may remember that a name does not exist, in seconds. Names appear all the time and
-	// are waited for, so it is short.
+	// negativeTTL is how long resolvers may cache that a name does not exist, in seconds. It is short, since clients
+	// wait for names that are created all the time.
 	negativeTTL = 1
 	// maxChain bounds how many CNAMEs are followed.
 	maxChain = 8
@@ -161,7 +161,7 @@ func (s *Server) find(name string) (records []Record, exists bool) {
 	}
 }
 
-// resourceRecords picks the records that answer a question; alias is the name to go on with, if it is a CNAME.
+// resourceRecords picks the records that answer a question; alias is the name to continue with, if it is a CNAME.
 func resourceRecords(owner string, qtype uint16, records []Record) (out []dns.RR, alias string) {
 	for _, r := range records {
 		header := dns.RR_Header{
@@ -187,7 +187,7 @@ func resourceRecords(owner string, qtype uint16, records []Record) (out []dns.RR
 	return out, alias
 }
 
-// soa makes a start-of-authority record, which tells resolvers how long to remember a negative answer (RFC 2308).
+// soa makes a start-of-authority record, which sets how long resolvers may cache a negative answer (RFC 2308).
 func soa(name string) dns.RR {
 	return &dns.SOA{
 		Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: negativeTTL},

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// forward copies both ways until both sides have ended. The end of one direction is passed on while the other goes on.
+// forward copies both ways until both sides have ended. The end of one direction is passed on while the other
+// continues.
 func forward(client, server net.Conn, idle time.Duration) {
 	for _, c := range []net.Conn{client, server} {
 		if tcp, ok := c.(*net.TCPConn); ok {

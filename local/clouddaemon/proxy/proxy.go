@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Target is where connections go.
+// Target is the destination of connections.
 type Target struct {
 	// Network is the network to dial in, empty for the host's.
 	Network string
-	// Instance tells targets apart that have the same address one after the other, empty for plain hosts.
+	// Instance distinguishes instances that have the same address one after the other; empty for plain hosts.
 	Instance string
 	// Address is host:port.
 	Address string
 }
 
-// Config is what one load balancer forwards.
+// Config is the forwarding configuration of one load balancer.
 type Config struct {
 	Address netip.Addr
 	// Listeners maps a port to its targets.
@@ -35,9 +35,10 @@ type Config struct {
 const (
 	// dialTimeout bounds one attempt. Inside one host a connection takes microseconds; a dead neighbour costs 3 s of ARP.
 	dialTimeout = 4 * time.Second
-	// shunFor is how long a target that could not be reached is tried after the others.
+	// shunFor is how long an unreachable target is tried only after the others.
 	shunFor = 5 * time.Second
-	// keepAlive finds peers that vanished without a word, such as instances that were killed.
+	// keepAliveIdle and the others detect peers that vanished without closing their connections, such as killed
+	// instances.
 	keepAliveIdle, keepAliveInterval, keepAliveCount = 15 * time.Second, 5 * time.Second, 3
 )
 
@@ -220,7 +221,7 @@ func (l *listener) shun(t Target, now time.Time) {
 	l.shunned[t] = now.Add(shunFor)
 }
 
-// add registers a connection, unless its target was taken away while it was being dialled.
+// add registers a connection, unless its target was removed while it was being dialled.
 func (l *listener) add(c *connection) (idle time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

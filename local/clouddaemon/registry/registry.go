@@ -21,8 +21,8 @@ import (
 // Registry reads an OCI image layout whose index names images by the annotation org.opencontainers.image.ref.name, with
 // full names such as registry.k8s.io/pause:3.10.1. The index is read again when it changes.
 type Registry struct {
-	// Make is asked for images that are not there, by their full name. It returns when the image is there, or why not. Nil
-	// makes none.
+	// Make makes a missing image, given by its full name. It returns when the image is in the layout, or an error. Nil
+	// means that no images are made.
 	Make func(ctx context.Context, name string) error
 
 	dir string
@@ -32,7 +32,7 @@ type Registry struct {
 	byName   map[string]ocispec.Descriptor
 }
 
-// ErrUnknown is what Make returns for images that it can't make.
+// ErrUnknown is the error of Make for images that it cannot make.
 var ErrUnknown = errors.New("unknown image")
 
 // New returns a Registry of the layout in dir, which may appear later.
@@ -132,7 +132,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // find looks an image up. containerd asks a mirror for "<path>:<tag>" and passes the registry host as ns; others put
-// the host into the path or leave it out, and get the image if only one fits.
+// the host into the path or leave it out, and get the image if exactly one matches.
 func find(images map[string]ocispec.Descriptor, ns, name, tag string) (ocispec.Descriptor, bool) {
 	for _, full := range []string{ns + "/" + name + ":" + tag, name + ":" + tag} {
 		if d, ok := images[full]; ok {
@@ -183,9 +183,9 @@ func Refuse(w http.ResponseWriter, message string) {
 	fail(w, http.StatusUnauthorized, "UNAUTHORIZED", message)
 }
 
-// notYet answers that an image is to be asked for again later, and why. Container runtimes show people the status line
-// of such an answer and nothing of its body, so that the reason is in both. HTTP/2 has no reasons in its status; its
-// clients get the body only.
+// notYet responds that the pull is to be retried later, with the reason. Container runtimes show only the status line
+// of such a response and nothing of its body, so the reason is in both. HTTP/2 has no reason in its status; its clients
+// get it in the body only.
 func notYet(w http.ResponseWriter, req *http.Request, why string) {
 	connection, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -206,7 +206,7 @@ func notYet(w http.ResponseWriter, req *http.Request, why string) {
 	fmt.Fprintf(buffered,
 		"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		http.StatusServiceUnavailable, line, len(body), body)
-	_ = buffered.Flush() // Who is gone asks again.
+	_ = buffered.Flush() // A client that has disconnected retries.
 }
 
 func fail(w http.ResponseWriter, status int, code, message string) {
@@ -215,7 +215,7 @@ func fail(w http.ResponseWriter, status int, code, message string) {
 	_, _ = w.Write(errorBody(code, message))
 }
 
-// errorBody is that of the OCI distribution specification.
+// errorBody returns an error body of the OCI distribution specification.
 func errorBody(code, message string) []byte {
 	body, err := json.Marshal(map[string]any{"errors": []map[string]string{{"code": code, "message": message}}})
 	if err != nil {

@@ -36,7 +36,7 @@ const (
 	maxTrailers = 8
 )
 
-// emptyHash is what a request without a hash of its content was signed with.
+// emptyHash is the content hash with which a request without one was signed.
 var emptyHash = sha256.Sum256(nil)
 
 // algorithms are the checksums that S3 clients send, by the end of their headers.
@@ -48,10 +48,9 @@ var algorithms = map[string]func() hash.Hash{
 	"sha256":    sha256.New,
 }
 
-// Body is the content that a request brings, without the framing around it. It must be read to its end: what was
-// promised of it, a length, a hash or a checksum, is checked by the Read that returns the last byte, which fails if
-// it does not hold. So a reader that saw no error, even one that stops at the announced length, has what the client
-// sent.
+// Body is the content that a request brings, without the framing around it. It must be read to its end: the Read that
+// returns the last byte verifies the announced length, hash or checksum, and fails on a mismatch. So a reader that saw
+// no error, even one that stops at the announced length, has the content that the client sent.
 type Body struct {
 	in      *bufio.Reader
 	close   func() error
@@ -85,8 +84,8 @@ func (b *Body) Checksum() (name, value string) {
 	return http.CanonicalHeaderKey(checksumPrefix + b.algorithm), base64.StdEncoding.EncodeToString(b.wantSum)
 }
 
-// Open returns the request as the library understands it: with plain content and its length. The signature must have
-// been verified before; it covers the headers looked at here.
+// Open converts the request to the form that the library understands: with plain content and its length. The signature
+// must have been verified before; it covers the headers looked at here.
 func Open(r *http.Request, op Operation) (*http.Request, error) {
 	b := &Body{in: bufio.NewReader(r.Body), close: r.Body.Close, remain: r.ContentLength, first: true}
 	if err := b.readHeaders(r, op); err != nil {
@@ -140,7 +139,7 @@ func (b *Body) readHeaders(r *http.Request, op Operation) error {
 	return b.readChecksum(r.Header)
 }
 
-// readChecksum finds out which checksum the content has, in a header or in the trailer.
+// readChecksum determines the checksum of the content, in a header or in the trailer.
 func (b *Body) readChecksum(h http.Header) error {
 	names := strings.Split(h.Get(headerTrailer), ",")
 	for name := range h {
@@ -255,7 +254,7 @@ func (b *Body) line() (string, error) {
 	}
 }
 
-// finish reads what follows the content and checks everything that was promised.
+// finish reads the rest after the content and verifies everything that was announced.
 func (b *Body) finish() error {
 	if b.chunked {
 		if err := b.readTrailers(); err != nil {

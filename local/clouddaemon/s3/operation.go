@@ -11,17 +11,17 @@ const (
 	ListBuckets  = "ListBuckets"
 	CreateBucket = "CreateBucket"
 	DeleteBucket = "DeleteBucket"
-	// Other is everything the table of operations does not have, such as requests for policies.
+	// Other is every operation that the table of operations lacks, such as requests for policies.
 	Other = "Other"
 )
 
-// Operation is what a request asks for.
+// Operation is the operation that a request calls.
 type Operation struct {
-	// Name is that of the operation in the S3 API; lists have the same name in all versions.
+	// Name is the operation's name in the S3 API; lists have the same name in all versions.
 	Name string
 	// Bucket and Key are the object of the operation, path-style. They may be empty.
 	Bucket, Key string
-	// SourceBucket and SourceKey are where a copy comes from, otherwise empty.
+	// SourceBucket and SourceKey are the source of a copy, otherwise empty.
 	SourceBucket, SourceKey string
 }
 
@@ -35,7 +35,7 @@ func presigned(r *http.Request) bool {
 	return r.Header.Get("Authorization") == "" && r.URL.Query().Has("X-Amz-Signature")
 }
 
-// OperationOf finds out what a request asks for.
+// OperationOf returns the operation of a request.
 func OperationOf(r *http.Request) Operation {
 	bucket, key, _ := strings.Cut(strings.TrimLeft(r.URL.Path, "/"), "/")
 	out := Operation{Bucket: bucket, Key: key}
@@ -54,7 +54,7 @@ func OperationOf(r *http.Request) Operation {
 
 const headerCopySource = "X-Amz-Copy-Source"
 
-// copySource reads where a copy comes from. Some clients escape the slash between bucket and key, others do not.
+// copySource returns the source of a copy. Some clients escape the slash between bucket and key, others do not.
 func copySource(h http.Header) (bucket, key string) {
 	path, _, _ := strings.Cut(h.Get(headerCopySource), "?") // Behind it is a version.
 	if unescaped, err := url.QueryUnescape(path); err == nil {
@@ -64,7 +64,7 @@ func copySource(h http.Header) (bucket, key string) {
 	return bucket, key
 }
 
-// plainQuery are the parameters that do not make another operation of a request.
+// plainQuery are the query parameters that do not change the operation of a request.
 var plainQuery = map[string]bool{
 	"list-type": true, "prefix": true, "delimiter": true, "max-keys": true, "marker": true, "continuation-token": true,
 	"start-after": true, "encoding-type": true, "fetch-owner": true, "x-id": true, "partnumber": true, "versionid": true,

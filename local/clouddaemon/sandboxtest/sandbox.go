@@ -1,6 +1,6 @@
 //go:build landscape && linux
 
-// Package sandboxtest lets tests that need root run beside a landscape on the same host: in network and mount
+// Package sandboxtest lets tests that need root run alongside a landscape on the same host: in network and mount
 // namespaces of their own, with a containerd of their own.
 package sandboxtest
 
@@ -106,7 +106,7 @@ type Host struct {
 	process   *exec.Cmd
 }
 
-// NewHost starts containerd with directories of its own; both go when the test ends.
+// NewHost starts containerd with directories of its own; both are removed when the test ends.
 func NewHost(t testing.TB) *Host {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/lib", "hortus-test-")
@@ -175,7 +175,7 @@ func (h *Host) StartContainerd(t testing.TB) {
 	}
 }
 
-// KillContainerd kills containerd as a crash would; instances go on.
+// KillContainerd kills containerd as a crash would; instances continue to run.
 func (h *Host) KillContainerd() {
 	_ = h.process.Process.Kill()
 	_ = h.process.Wait()

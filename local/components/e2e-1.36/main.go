@@ -1,4 +1,4 @@
-// Command e2e.test is Kubernetes' own end-to-end tests, which Hortus holds its Shoots to. It takes the flags of the
+// Command e2e.test is Kubernetes' own end-to-end tests, with which Hortus tests its Shoots. It takes the flags of the
 // suite. The name is one that the ginkgo program accepts to run specs in parallel.
 package main
 

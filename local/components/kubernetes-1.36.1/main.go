@@ -21,7 +21,7 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// programs are built when asked for, because each constructor registers flags and feature gates of its own.
+// programs are built on demand, because each constructor registers flags and feature gates of its own.
 var programs = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,

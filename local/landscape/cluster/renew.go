@@ -9,8 +9,9 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// Due reports whether a certificate of the landscape is replaced by 'hortus up': less than a third of its life is left,
-// or there is none yet. A landscape that is brought up once a year never gets near the end of those for five years.
+// Due reports whether 'hortus up' has to replace a certificate of the landscape: less than a third of its validity is
+// left, or it does not exist yet. If 'hortus up' runs once a year, certificates that are valid for five years never
+// come close to their expiry.
 func Due(pair pki.KeyPair, now time.Time) (bool, error) {
 	if len(pair.CertPEM) == 0 {
 		return true, nil
@@ -29,7 +30,7 @@ type Leaf struct {
 	Request pki.Request
 }
 
-// Renew issues those that are due, and reports whether there were any.
+// Renew issues the leaves that are due, and reports whether there were any.
 func Renew(leaves []Leaf, c clock.PassiveClock) (changed bool, err error) {
 	for _, leaf := range leaves {
 		due, err := Due(*leaf.Into, c.Now())

@@ -23,7 +23,7 @@ var templates embed.FS
 const (
 	pkiDir      = "/etc/kubernetes/pki/"
 	manifestDir = "/etc/kubernetes/manifests/"
-	// etcdDir has what an etcd with backups runs with, besides its flags.
+	// etcdDir is the directory with the files of an etcd with backups.
 	etcdDir     = "/etc/kubernetes/etcd/"
 	modePrivate = 0o600
 	modeExecute = 0o755
@@ -103,7 +103,7 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 	return encode(v, files)
 }
 
-// nodeFiles are the templates of every node, and where they go.
+// nodeFiles maps the templates of every node to the paths of their files.
 var nodeFiles = map[string]string{
 	"install.sh":   "/opt/hortus/install.sh",
 	"routes.sh":    "/opt/hortus/routes.sh",

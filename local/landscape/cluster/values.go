@@ -14,14 +14,14 @@ type Values struct {
 	APIServerNames []string
 	// PodCIDR and ServiceCIDR; APIServiceIP is the first address of the latter, DNSServiceIP that of CoreDNS.
 	PodCIDR, ServiceCIDR, APIServiceIP, DNSServiceIP string
-	// Pods are the addresses that the node gives to pods, a part of PodCIDR; Routes lead to the other parts.
+	// Pods is the range of the addresses of the node's pods, a part of PodCIDR; Routes lead to the other parts.
 	Pods   string
 	Routes []Route
 	// UpstreamDNS answers names outside the cluster.
 	UpstreamDNS string
 	// SeedAuthorizer confines gardenlets; nil for clusters without a garden.
 	SeedAuthorizer *SeedAuthorizer
-	// EtcdBackup says where the backups of etcd go; nil for clusters that can be made anew.
+	// EtcdBackup is the destination of the backups of etcd; nil for clusters that can be recreated.
 	EtcdBackup *EtcdBackup
 	Images     Images
 }
@@ -37,15 +37,15 @@ type Worker struct {
 	Routes              []Route
 }
 
-// SeedAuthorizer is how the kube-apiserver asks the garden's API server about gardenlets. The address is a Service's,
-// since kube-apiservers do not resolve the names of Services.
+// SeedAuthorizer is the webhook by which the kube-apiserver asks the garden's API server to authorize gardenlets. The
+// address is a Service's, since kube-apiservers do not resolve the names of Services.
 type SeedAuthorizer struct {
 	Server, TLSServerName string
 	// CA of the serving certificate, PEM.
 	CA []byte
 }
 
-// EtcdBackup says where the backups of etcd go.
+// EtcdBackup is the destination of the backups of etcd.
 type EtcdBackup struct {
 	// Image has 'hortus etcd run' and etcd. It has no digest: another build of Hortus must not restart the machine.
 	Image string
@@ -54,7 +54,7 @@ type EtcdBackup struct {
 	Prefix string
 }
 
-// AuthorizationCaller is the user as which the kube-apiserver asks.
+// AuthorizationCaller is the user as which the kube-apiserver calls the SeedAuthorizer.
 const AuthorizationCaller = "kube-apiserver-seed-authorizer"
 
 // Images of the cluster's parts.

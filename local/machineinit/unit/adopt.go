@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A recorded process is "<pid> <start time>"; the start time tells it from a later process with the same number.
+// A recorded process is "<pid> <start time>"; the start time distinguishes it from a later process with the same
+// number.
 
 func (s *service) recordPath() string {
 	return filepath.Join(s.options.RunDir, strings.TrimSuffix(s.name, ".service")+".pid")

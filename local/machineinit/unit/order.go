@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// waits says for each of the units that are started together which others of them it has to wait for. Edges to units
+// waits returns, for each of the units that are started together, the others that it has to wait for. Edges to units
 // outside are dropped. An edge that would close a cycle is dropped too, as systemd does: a machine that starts in a
 // doubtful order can be repaired, one that does not start cannot. The result does not depend on the order of specs.
 func waits(specs []*Spec) map[string][]string {

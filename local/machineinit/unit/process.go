@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Program is what a Starter runs.
+// Program is a program for a Starter to run.
 type Program struct {
 	Args   []string // Args[0] is a path, or a name that is looked up in PATH.
 	Env    []string
@@ -31,7 +31,7 @@ type Starter interface {
 	Start(Program) (Process, error)
 }
 
-// process is a Process whose end somebody else reports through finish.
+// process is a Process whose end its starter reports through finish.
 type process struct {
 	pid  int
 	done chan struct{}

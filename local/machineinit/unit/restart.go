@@ -19,8 +19,8 @@ const (
 )
 
 const (
-	// quickFailure is the run time below which an end counts as a failure to get going. Kubelet and containerd
-	// need about 3 s to find out that they cannot run.
+	// quickFailure is the run time below which an end counts as a failed start. Kubelet and containerd need about 3 s
+	// to find out that they cannot run.
 	quickFailure = 10 * time.Second
 	// maxRestartDelay bounds the back-off, so that a machine whose cause of failure is gone recovers soon.
 	maxRestartDelay = 30 * time.Second
@@ -36,7 +36,7 @@ func parseRestart(value string) (RestartPolicy, error) {
 	return "", errors.New("not a restart policy")
 }
 
-// Exit is how a process, or the attempt to run one, ended.
+// Exit is the end of a process, or of the attempt to run one.
 type Exit struct {
 	Code   int
 	Signal syscall.Signal // 0 unless the process was ended by a signal.

@@ -14,7 +14,7 @@ import (
 //	POST /v1/units/{name}/{action}   action: start, stop, restart, enable, disable
 //	POST /v1/daemon-reload
 //
-// Whoever can reach it can run anything as the supervisor's user.
+// Every client that can reach it can run any program as the supervisor's user.
 func (s *Supervisor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/units", func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,7 @@ func (s *Supervisor) Handler() http.Handler {
 var errUnknownAction = errors.New("the action is not one of start, stop, restart, enable, disable")
 
 func (s *Supervisor) do(ctx context.Context, name, action string) error {
-	// A unit may ask for its own restart; the stop ends the client, and must not end the request.
+	// A unit may request its own restart; the stop ends the client, and must not end the request.
 	ctx = context.WithoutCancel(ctx)
 	switch action {
 	case "start":
@@ -73,5 +73,5 @@ func reply(w http.ResponseWriter, value any, err error) {
 		w.WriteHeader(status)
 		value = failure{Message: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(value) // The only failure is a client that is gone.
+	_ = json.NewEncoder(w).Encode(value) // It only fails if the client has disconnected.
 }

@@ -74,7 +74,7 @@ func (s *service) setPID(pid int) {
 	s.now.PID = pid
 }
 
-// reportStart tells those who wait for the start; only the first report counts.
+// reportStart reports the result of the start to those who wait for it; only the first report counts.
 func (s *service) reportStart(err error) {
 	s.startOnce.Do(func() {
 		if err != nil {
@@ -259,7 +259,7 @@ func (s *service) watch(main Process, spec *Spec, stop func()) Exit {
 		}
 		s.kill(main, spec)
 	}
-	// What the main process has left behind in its group would otherwise run beside its successor.
+	// Processes that the main process has left in its group would otherwise run alongside its successor.
 	if !spec.KillMainOnly {
 		_ = main.Signal(syscall.SIGKILL, true)
 	}
@@ -284,7 +284,7 @@ func (s *service) runAll(commands []Command, spec *Spec, env []string, output *o
 		if s.ctx.Err() != nil {
 			return Exit{Signal: syscall.SIGTERM}
 		}
-		// A signal that asks to end is a good end for a service, but not for a command with a purpose.
+		// An end by SIGTERM or the like is a success for a service, but not for a command.
 		if !command.IgnoreFailure && (!exit.OK() || exit.Signal != 0) {
 			if exit.OK() {
 				exit.Err = fmt.Errorf("%s was %s", command.Words[0], exit)
@@ -313,7 +313,7 @@ func (s *service) runStop(spec *Spec, env []string, output *os.File) {
 	}
 }
 
-// kill asks a process to end and forces it after the unit's stop timeout.
+// kill signals a process to end and kills it after the unit's stop timeout.
 func (s *service) kill(p Process, spec *Spec) {
 	if err := p.Signal(syscall.SIGTERM, !spec.KillMainOnly); err != nil {
 		s.options.Log.Error("Process cannot be stopped", "unit", s.name, "error", err)

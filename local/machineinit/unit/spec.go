@@ -116,7 +116,7 @@ func Load(name string, dirs []string) (*Spec, error) {
 	return spec, nil
 }
 
-// checkName keeps names from reaching out of the unit directories.
+// checkName refuses names that lead out of the unit directories.
 func checkName(name string) error {
 	if !strings.HasSuffix(name, ".service") || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("unit %q: only services are supported, with a name like example.service", name)

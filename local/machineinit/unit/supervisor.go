@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// DefaultTarget is what a unit without an [Install] section is linked to when it is enabled.
+// DefaultTarget is the target to which a unit without an [Install] section is linked when it is enabled.
 const DefaultTarget = "multi-user.target"
 
 // Clock is the part of k8s.io/utils/clock that the supervisor needs.
@@ -30,8 +30,8 @@ type Options struct {
 	Dirs []string
 	// LogDir gets one <unit>.log per unit.
 	LogDir string
-	// RunDir, when set, records the main processes of running units, so that a supervisor that was killed finds them
-	// again and goes on with them instead of starting a second one.
+	// RunDir, when set, records the main processes of running units, so that the successor of a killed supervisor
+	// adopts them instead of starting a second one.
 	RunDir string
 	// Console, when set, gets all output as well, each line with its unit in front. Units then cannot outlive the
 	// supervisor, because their output goes through it.
@@ -44,7 +44,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// defaultPath is where unit commands without a slash are looked up.
+// defaultPath is the search path for unit commands without a slash.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Supervisor keeps units running. All methods may be called concurrently.
@@ -57,7 +57,7 @@ type Supervisor struct {
 	closed   bool
 }
 
-// State is what a unit is doing, in systemd's words.
+// State is the state of a unit, in systemd's terms.
 type State string
 
 const (
@@ -81,7 +81,7 @@ type Status struct {
 	Since time.Time `json:"since,omitzero"`
 	// Restarts counts automatic restarts since the unit was started.
 	Restarts int `json:"restarts"`
-	// Message tells how the last run ended, or why the unit cannot be loaded.
+	// Message is the result of the last run, or the reason why the unit cannot be loaded.
 	Message string `json:"message,omitempty"`
 }
 
@@ -114,8 +114,8 @@ func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d
 // ErrClosed is returned for starts after StopAll.
 var ErrClosed = errors.New("the supervisor is shutting down")
 
-// Start starts units and those they want, in the order their After asks for, and waits until each is started or has
-// failed to. Units that run already stay as they are. Errors of several units are joined.
+// Start starts units and those they want, in the order that their After requires, and waits until each is started or
+// has failed to. Units that run already stay as they are. Errors of several units are joined.
 func (s *Supervisor) Start(ctx context.Context, names ...string) error {
 	specs, loadErr := s.loadWithWanted(names)
 	begun, err := s.begin(specs)
@@ -150,7 +150,7 @@ func (s *Supervisor) loadWithWanted(names []string) ([]*Spec, error) {
 		seen[name] = true
 		spec, err := Load(name, s.options.Dirs)
 		if err != nil {
-			if must { // What is only wanted may be a target or may not exist here.
+			if must { // A unit in Wants may be a target or may not exist here.
 				errs = append(errs, err)
 			}
 			continue
@@ -233,7 +233,7 @@ func (s *Supervisor) StopAll(ctx context.Context) error {
 		}
 	}
 	s.mu.Unlock()
-	// Walk the start order backwards: whatever nothing left has to wait for is stopped next.
+	// Walk the start order backwards: units that no remaining unit comes after are stopped next.
 	for len(specs) > 0 {
 		waitedFor := map[string]bool{}
 		for _, names := range waits(specs) {
@@ -300,7 +300,7 @@ func (s *Supervisor) Enable(name string) error {
 	return nil
 }
 
-// Disable undoes Enable; the unit goes on running. A unit that no longer exists can be disabled too.
+// Disable undoes Enable; a running unit continues to run. A unit that no longer exists can be disabled too.
 func (s *Supervisor) Disable(name string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -333,7 +333,7 @@ func (s *Supervisor) Enabled() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Reload checks that all unit files can be read. What they say counts from each unit's next start on.
+// Reload checks that all unit files can be read. Changes take effect at each unit's next start.
 func (s *Supervisor) Reload() error {
 	names, err := s.files()
 	if err != nil {

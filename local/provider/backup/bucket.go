@@ -1,5 +1,5 @@
 // Package backup acts on BackupBuckets and BackupEntries: buckets of the cloud with credentials of their own, and the
-// Secret by which etcd finds its place in one.
+// Secret with which etcd accesses its part of a bucket.
 package backup
 
 import (
@@ -79,8 +79,8 @@ func (a *BucketActuator) Reconcile(
 	return extension.Done(), nil
 }
 
-// ensureBucket makes the bucket unless the status says that it was made before. One that has gone since is not made
-// again: nobody would notice that the backups in it are lost. Whoever accepts that makes an empty one by hand.
+// ensureBucket makes the bucket unless the status says that it was made before. It does not recreate a bucket that was
+// deleted since: that would hide the loss of the backups. An operator who accepts the loss makes an empty one by hand.
 func ensureBucket(ctx context.Context, api Buckets, bucket *extensionsv1alpha1.BackupBucket) error {
 	status := &v1alpha1.BackupBucketStatus{}
 	if err := v1alpha1.Decode(bucket.Status.ProviderStatus, statusKind, status); err != nil {
@@ -133,7 +133,7 @@ func (a *BucketActuator) Migrate(
 	return extension.Done(), nil
 }
 
-// Delete removes the bucket with what is in it, since every entry has been deleted before, then its credentials.
+// Delete removes the bucket with its content, since every entry has been deleted before, and then its credentials.
 func (a *BucketActuator) Delete(
 	ctx context.Context, bucket *extensionsv1alpha1.BackupBucket, _ *extension.Cluster,
 ) (extension.Result, error) {

@@ -22,7 +22,7 @@ import (
 const (
 	secretName   = "etcd-backup"
 	sourcePrefix = "source-"
-	// KeyBucketName is the key of the bucket's name in the Secret, beside the provider's credentials.
+	// KeyBucketName is the key of the bucket's name in the Secret, next to the provider's credentials.
 	KeyBucketName = "bucketName"
 	// annotationCreatedBy names the entry that made the Secret: during a migration two entries could claim it.
 	annotationCreatedBy = "backup.gardener.cloud/created-by"
@@ -53,7 +53,7 @@ func SecretKey(entry string) (client.ObjectKey, error) {
 	return client.ObjectKey{Namespace: namespace[:cut], Name: name}, nil
 }
 
-// Reconcile writes the Secret for etcd, if its namespace is there and stays.
+// Reconcile writes the Secret for etcd, if its namespace exists and is not being deleted.
 func (a *EntryActuator) Reconcile(
 	ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster,
 ) (extension.Result, error) {
@@ -88,8 +88,9 @@ func (a *EntryActuator) Reconcile(
 	return extension.Done(), nil
 }
 
-// secretData is what the Secret for etcd holds: the credentials of the bucket if it has some, and otherwise those of
-// the account, with the keys for S3. They are tried first, so that those that do not work replace none that do.
+// secretData returns the content of the Secret for etcd: the credentials of the bucket if it has some, and otherwise
+// those of the account, with the keys for S3. It tries them first, so that invalid credentials never replace valid
+// ones.
 func (a *EntryActuator) secretData(ctx context.Context, entry *extensionsv1alpha1.BackupEntry) (
 	map[string][]byte, error,
 ) {
@@ -119,15 +120,15 @@ func (a *EntryActuator) Restore(
 	return a.Reconcile(ctx, entry, cluster)
 }
 
-// Migrate does nothing: the Secret goes with its namespace, and the backups are what the other seed restores from.
+// Migrate does nothing: the Secret is deleted with its namespace, and the other seed restores from the backups.
 func (a *EntryActuator) Migrate(
 	context.Context, *extensionsv1alpha1.BackupEntry, *extension.Cluster,
 ) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
-// Delete removes the entry's Secret, and its objects from the bucket, many at a time. What is left after a stop, or
-// after a number of objects that would keep others waiting, the next call finds again.
+// Delete removes the entry's Secret, and its objects from the bucket, many at a time. It stops after batchesPerCall
+// batches, so that other entries need not wait; the next call continues, as it does after an interruption.
 func (a *EntryActuator) Delete(
 	ctx context.Context, entry *extensionsv1alpha1.BackupEntry, _ *extension.Cluster,
 ) (extension.Result, error) {

@@ -76,7 +76,8 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// SlimCache drops what the controllers never read, since a cache of a large cluster is most of the process.
+// SlimCache drops the fields that the controllers never read, since the cache of a large cluster takes most of the
+// memory of the process.
 func SlimCache(opts *ctrl.Options) {
 	opts.Cache = cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Transform: func(obj any) (any, error) {

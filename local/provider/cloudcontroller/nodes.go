@@ -22,14 +22,14 @@ type Instances interface {
 	ListInstances(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error)
 }
 
-// Nodes completes Nodes with what the cloud knows, and deletes those whose instance is gone.
+// Nodes completes Nodes with data of the cloud, and deletes those whose instance is gone.
 type Nodes struct {
 	Client client.Client
 	Cloud  Instances
 }
 
-// recheckUnready is how often an unready node's instance is looked up: rare enough to cost nothing, often enough that
-// the pods of a dead node move on in a few minutes.
+// recheckUnready is the interval at which the instance of an unready node is looked up: rare enough to cost nothing,
+// often enough that the pods of a dead node move on in a few minutes.
 const recheckUnready = time.Minute
 
 // SetupWithManager registers the reconciler.

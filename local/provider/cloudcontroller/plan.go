@@ -18,7 +18,7 @@ const (
 	providerPrefix = "local://"
 )
 
-// wantsLoadBalancer tells whether the Service should have a load balancer of ours.
+// wantsLoadBalancer reports whether the Service should have a load balancer of ours.
 func wantsLoadBalancer(svc *corev1.Service) bool {
 	return svc.DeletionTimestamp.IsZero() && svc.Spec.Type == corev1.ServiceTypeLoadBalancer &&
 		svc.Spec.LoadBalancerClass == nil
@@ -35,7 +35,7 @@ func instanceID(providerID string) string {
 	return providerID[strings.LastIndex(providerID, "/")+1:]
 }
 
-// ready tells whether a node may receive traffic.
+// ready reports whether a node may receive traffic.
 func ready(node *corev1.Node) bool {
 	if !node.DeletionTimestamp.IsZero() || instanceID(node.Spec.ProviderID) == "" {
 		return false
@@ -134,7 +134,7 @@ func completeNode(node *corev1.Node, instance *cloud.Instance) bool {
 // taintUninitialized is set by kubelets that leave the rest to a cloud controller.
 const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// nodeComplete tells without asking the cloud whether completeNode has nothing to do.
+// nodeComplete reports, without a request to the cloud, whether completeNode has nothing to do.
 func nodeComplete(node *corev1.Node) bool {
 	for _, t := range node.Spec.Taints {
 		if t.Key == taintUninitialized {

@@ -25,10 +25,10 @@ import (
 const (
 	// finalizer is the one all cloud controllers use, so that a change of the controller leaves nothing behind.
 	finalizer = "service.kubernetes.io/load-balancer-cleanup"
-	// tagCluster and tagService tell people whose load balancer it is.
+	// tagCluster and tagService name the cluster and the Service of a load balancer, for people.
 	tagCluster = "kubernetes.io/cluster"
 	tagService = "kubernetes.io/service"
-	// deletionPoll is how often a load balancer that is being deleted is looked at. The cloud needs far less than a
+	// deletionPoll is the interval at which a load balancer in deletion is checked. The cloud needs far less than a
 	// second.
 	deletionPoll = time.Second
 )

@@ -70,7 +70,7 @@ func (a *Actuator) Validate(
 	return nil
 }
 
-// exposure tells whether the object is about how the API server is reached: the gardenlet's gateway does that here.
+// exposure reports whether the object has the purpose exposure: here the gardenlet's gateway exposes the API server.
 func exposure(cp *extensionsv1alpha1.ControlPlane) bool {
 	return cp.Spec.Purpose != nil && *cp.Spec.Purpose == extensionsv1alpha1.ControlPlanePurposeExposure
 }
@@ -121,8 +121,8 @@ func (a *Actuator) Reconcile(
 	}), fieldOwner)
 }
 
-// asleep tells whether the cloud controller has nothing to do. A Shoot that is put to sleep needs it until its machines
-// are gone, and the API server after them: a drain waits for volumes to be detached.
+// asleep reports whether the cloud controller has nothing to do. A Shoot that is being hibernated needs it until first
+// its machines and then its API server are gone, since a drain waits for volumes to be detached.
 func asleep(cluster *extension.Cluster, apiServerRuns bool) bool {
 	return cluster.Hibernated() && !apiServerRuns
 }
@@ -132,7 +132,7 @@ func (a *Actuator) apiServerRuns(ctx context.Context, namespace string) (bool, e
 	return replicas > 0, err
 }
 
-// replicas are those that a Deployment asks for, 0 if there is none.
+// replicas returns the desired replicas of a Deployment, 0 if there is none.
 func (a *Actuator) replicas(ctx context.Context, namespace, name string) (int32, error) {
 	d := &appsv1.Deployment{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d); apierrors.IsNotFound(err) {
@@ -164,7 +164,7 @@ func (a *Actuator) FollowUp(ctx context.Context, cp *extensionsv1alpha1.ControlP
 	return asleep(cluster, runs) != (replicas == 0), nil
 }
 
-// applyAccess asks the resource-manager for a token of the Shoot.
+// applyAccess requests a token of the Shoot from the resource-manager.
 func (a *Actuator) applyAccess(ctx context.Context, namespace string) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cloudcontroller.AccessSecret}}
 	_, err := controllerutil.CreateOrPatch(ctx, a.Client, secret, func() error {
@@ -189,7 +189,7 @@ func (a *Actuator) Restore(
 }
 
 // Migrate stops the cloud controller and leaves the Shoot's load balancers and objects alone. The ManagedResources stay
-// until the gardenlet drops them: the resource-manager of a Shoot that sleeps would not let them go.
+// until the gardenlet drops them: the resource-manager of a hibernated Shoot would not release them.
 func (a *Actuator) Migrate(
 	ctx context.Context, cp *extensionsv1alpha1.ControlPlane, _ *extension.Cluster,
 ) (extension.Result, error) {

@@ -1,5 +1,5 @@
-// Package credentials reads the local cloud's credentials where Kubernetes keeps them: in the Secret cloudprovider, or
-// in the directory it is mounted to.
+// Package credentials reads credentials of the local cloud from the Secret cloudprovider, or from the directory where
+// that is mounted.
 package credentials
 
 import (
@@ -88,7 +88,8 @@ type Clients struct {
 	byAuth map[cloud.Config]*cloud.Client
 }
 
-// maxClients bounds the memory of a long-lived process in which credentials are rotated; then it starts over.
+// maxClients bounds the kept clients, and so the memory, of a long-lived process while credentials are rotated; at the
+// limit all are dropped.
 const maxClients = 1000
 
 // For returns the client for the credentials in a Secret.

@@ -20,12 +20,12 @@ const (
 	Driver = "volume.local.provider.hortus.dev"
 	// NodeCommand is the command of the driver on a node, and the name of its DaemonSet.
 	NodeCommand = "csi-driver-node"
-	// Metadata is where a machine finds what it is.
+	// Metadata is the file with a machine's description of itself.
 	Metadata = "/run/hortus-instance/metadata.json"
 	// KubeletDir is the kubelet's directory.
 	KubeletDir = "/var/lib/kubelet"
-	// SocketDir is the directory of the driver's socket, RegistryDir that of the sockets by which drivers introduce
-	// themselves.
+	// SocketDir is the directory of the driver's socket, RegistryDir is the directory of the sockets by which drivers
+	// register.
 	SocketDir   = KubeletDir + "/plugins/" + Driver
 	RegistryDir = KubeletDir + "/plugins_registry"
 
@@ -77,7 +77,7 @@ func Objects(image string) []client.Object {
 	}
 }
 
-// nodePod renders the driver on a node. It has no access to any API: the kubelet tells it what to do.
+// nodePod renders the driver on a node. It has no access to any API: it only serves the kubelet.
 func nodePod(image string) corev1.PodSpec {
 	both, fromNode := corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer
 	return corev1.PodSpec{
@@ -119,7 +119,7 @@ func hostPath(name, path string, kind corev1.HostPathType) corev1.Volume {
 	}
 }
 
-// Rules are what the controllers of the driver may do in a cluster.
+// Rules returns the permissions of the driver's controllers in a cluster.
 func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"persistentvolumes"},

@@ -21,7 +21,7 @@ import (
 // zone is the only zone the cloud has.
 const zone = "local"
 
-// maxTTLSeconds is the cloud's.
+// maxTTLSeconds is the maximum of the cloud, in seconds.
 const maxTTLSeconds = 3600
 
 // Records is the part of the cloud the Actuator needs.
@@ -43,7 +43,7 @@ var (
 	_ extension.Validator[*extensionsv1alpha1.DNSRecord] = &Actuator{}
 )
 
-// Validate checks what the cloud does not offer.
+// Validate refuses what the cloud does not support.
 func (a *Actuator) Validate(
 	_ context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster,
 ) field.ErrorList {
@@ -62,7 +62,7 @@ func name(record *extensionsv1alpha1.DNSRecord) string {
 	return strings.ToLower(strings.TrimSuffix(record.Spec.Name, "."))
 }
 
-// Reconcile sets the record. The first attempt leaves a condition that tells whether there is anything to delete.
+// Reconcile sets the record. The first attempt leaves a condition that reports whether there is anything to delete.
 func (a *Actuator) Reconcile(
 	ctx context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster,
 ) (extension.Result, error) {
@@ -104,7 +104,8 @@ func (a *Actuator) Migrate(
 	return extension.Done(), nil
 }
 
-// Delete removes the record, unless it is known that it was never there: invalid credentials must not block that.
+// Delete removes the record, unless it is known that it was never created: then invalid credentials must not block the
+// deletion.
 func (a *Actuator) Delete(
 	ctx context.Context, record *extensionsv1alpha1.DNSRecord, _ *extension.Cluster,
 ) (extension.Result, error) {

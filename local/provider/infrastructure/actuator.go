@@ -19,7 +19,7 @@ import (
 	"hortus.dev/hortus/local/provider/v1alpha1"
 )
 
-// recheck is how often the cloud is asked for a network that is being made.
+// recheck is the interval at which the cloud is asked for the state of a network that is being made.
 const recheck = 2 * time.Second
 
 // Cloud is the part of the cloud the Actuator needs.
@@ -64,7 +64,7 @@ func (a *Actuator) Validate(
 // networkName is the key under which the network is found again: one per control plane namespace.
 func networkName(infra *extensionsv1alpha1.Infrastructure) string { return infra.Namespace }
 
-// desiredCIDR is the network asked for, or "" to let the cloud pick one. What was picked before stays.
+// desiredCIDR returns the requested CIDR, or "" to let the cloud pick one. A CIDR that was picked before stays.
 func desiredCIDR(
 	infra *extensionsv1alpha1.Infrastructure, cluster *extension.Cluster, cfg *v1alpha1.InfrastructureConfig,
 ) string {
@@ -136,8 +136,7 @@ func (a *Actuator) Migrate(
 	return extension.Done(), nil
 }
 
-// Delete removes the volumes that are left of the Shoot, and then the network; the cloud refuses while instances are in
-// it.
+// Delete removes the Shoot's leftover volumes, and then the network; the cloud refuses while instances are in it.
 func (a *Actuator) Delete(
 	ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster,
 ) (extension.Result, error) {
@@ -186,7 +185,7 @@ func (a *Actuator) ForceDelete(
 	return extension.Done(), nil
 }
 
-// removeVolumes asks for the deletion of all volumes with the tag of the cluster, whoever still uses them, and returns
+// removeVolumes requests the deletion of all volumes with the tag of the cluster, even if they are in use, and returns
 // how many are left. Usually there are none: the claims of the Shoot were deleted before.
 func removeVolumes(ctx context.Context, api Cloud, infra *extensionsv1alpha1.Infrastructure) (left int, err error) {
 	found, err := api.ListVolumes(ctx, cloud.Filter{Tags: map[string]string{v1alpha1.TagCluster: infra.Namespace}})

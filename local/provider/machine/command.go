@@ -60,5 +60,5 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// inCluster is the library's word for the cluster the process runs in.
+// inCluster is the library's name for the cluster that the process runs in.
 const inCluster = "inClusterConfig"

@@ -22,8 +22,8 @@ import (
 const (
 	keyUserData = "userData"
 
-	// An instance goes within a second or two. Waiting for it here spares the machine controller an error and 5 s, and the
-	// bound is below its own timeouts.
+	// An instance is removed within a second or two. Waiting for it here spares the machine controller an error and 5
+	// s, and the bound is below its own timeouts.
 	deletionWait = 20 * time.Second
 	deletionPoll = 250 * time.Millisecond
 )
@@ -61,7 +61,7 @@ func CloudFor(clients *credentials.Clients, used func(*cloud.Client)) func(map[s
 	}
 }
 
-// open decodes what all calls are given.
+// open decodes the arguments that all calls have.
 func (d *Driver) open(
 	class *machinev1alpha1.MachineClass, secret *corev1.Secret,
 ) (*v1alpha1.MachineSpec, Instances, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // statusError gives an error of the cloud the code by which the machine controller chooses when to retry. The text is
-// kept: users read it in the Worker, and its words tell the error class.
+// kept: users read it in the Worker, and its words determine the error class.
 func statusError(err error) error {
 	if err == nil {
 		return nil

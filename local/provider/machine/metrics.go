@@ -29,10 +29,10 @@ func (s selection) Gather() ([]*dto.MetricFamily, error) {
 	return selected, err
 }
 
-// gatherer has the metrics of all libraries that the machine controller manager uses, which register them in different
-// places: its own ones and those of the process in Prometheus' registry, those of client-go in the registry of the
-// library that was initialized first: queues in that of Kubernetes' component base, requests in that of
-// controller-runtime. Whatever else is in the last two belongs to other commands of the same program.
+// gatherer returns the metrics of all libraries that the machine-controller-manager uses. They are in different
+// registries: its own metrics and those of the process in Prometheus' registry, those of client-go in the registry of
+// the library that was initialized first, which is Kubernetes' component base for queues and controller-runtime for
+// requests. All other metrics in the last two belong to other commands of the same program.
 func gatherer() prometheus.Gatherer {
 	const queues, requests = "workqueue_", "rest_client_"
 	g := prometheus.Gatherers{prometheus.DefaultGatherer}

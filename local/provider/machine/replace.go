@@ -25,12 +25,12 @@ const (
 	replacementPause = 30 * time.Second
 )
 
-// replacements has machines replaced whose update in place has failed, after the health time-out of their pool, unless
-// that is disabled. The library means to do so, but counts the machine itself among those that are being replaced, of
-// which a MachineDeployment may have one at a time, and thus never does.
+// replacements replaces machines whose update in place has failed, after the health timeout of their pool, unless that
+// is disabled. The library is meant to do so, but never does: it allows one machine of a MachineDeployment to be
+// replaced at a time, and counts the machine itself.
 type replacements struct {
 	machines machineclient.MachineInterface
-	timeout  time.Duration // Of pools without one of their own.
+	timeout  time.Duration // For pools without one of their own.
 	clock    clock.PassiveClock
 	queue    workqueue.TypedRateLimitingInterface[string]
 }
@@ -44,7 +44,7 @@ func newReplacements(
 	}
 }
 
-// watch looks at machines when their updates fail.
+// watch enqueues machines when their updates fail.
 func (r *replacements) watch(informer cache.SharedIndexInformer) error {
 	look := func(obj any) {
 		if m, ok := obj.(*machinev1alpha1.Machine); ok && toBeReplaced(m) {
@@ -83,9 +83,9 @@ func (r *replacements) run(ctx context.Context) {
 	}
 }
 
-// reconcile has a machine replaced if it is due, and otherwise returns when to look at it again; zero means never.
+// reconcile replaces a machine if that is due, and otherwise returns when to check it again; zero means never.
 func (r *replacements) reconcile(ctx context.Context, name string) (time.Duration, error) {
-	m, err := r.machines.Get(ctx, name, metav1.GetOptions{}) // Not cached: what others have just done must be known.
+	m, err := r.machines.Get(ctx, name, metav1.GetOptions{}) // Not cached: the newest changes by others must be known.
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
@@ -117,14 +117,14 @@ func (r *replacements) reconcile(ctx context.Context, name string) (time.Duratio
 	return 0, nil
 }
 
-// toBeReplaced tells whether the update of a machine has failed in a pool that replaces such machines.
+// toBeReplaced reports whether the update of a machine has failed in a pool that replaces such machines.
 func toBeReplaced(m *machinev1alpha1.Machine) bool {
 	failed := m.Status.CurrentStatus.Phase == machinev1alpha1.MachineInPlaceUpdateFailed && m.DeletionTimestamp.IsZero()
 	return failed && (m.Spec.MachineConfiguration == nil || !ptr.Deref(m.Spec.DisableHealthTimeout, false))
 }
 
-// replaceAfter is how long a machine that is to be replaced still has to wait: for its health time-out, and then for
-// the machines of its MachineDeployment that are being replaced.
+// replaceAfter is how long a machine that is to be replaced still has to wait: for its health timeout, and then for the
+// machines of its MachineDeployment that are being replaced.
 func replaceAfter(
 	m *machinev1alpha1.Machine, all []machinev1alpha1.Machine, timeout time.Duration, now time.Time,
 ) time.Duration {
@@ -142,7 +142,7 @@ func replaceAfter(
 	return 0
 }
 
-// beingReplaced tells whether a machine goes, or has not joined yet.
+// beingReplaced reports whether a machine is being deleted, or has not joined yet.
 func beingReplaced(m *machinev1alpha1.Machine) bool {
 	switch m.Status.CurrentStatus.Phase {
 	case "", machinev1alpha1.MachinePending, machinev1alpha1.MachineCrashLoopBackOff,

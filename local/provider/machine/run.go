@@ -53,8 +53,8 @@ const (
 // Options configure one process. The durations are the library's and are overridden by those of a pool.
 type Options struct {
 	Namespace string // Control plane namespace.
-	// HealthAddress is that of /healthz and /readyz, MetricsAddress that of /metrics: everybody who reaches the first one
-	// gets an answer, so it serves nothing else.
+	// HealthAddress is that of /healthz and /readyz, MetricsAddress that of /metrics: the first one is open to every
+	// client that reaches it, so it serves nothing else.
 	HealthAddress, MetricsAddress string
 	LeaderElect                   bool
 
@@ -63,7 +63,7 @@ type Options struct {
 	Deployments    deploymentoptions.SafetyOptions
 }
 
-// DefaultOptions are the library's defaults, with shorter periods where instances come and go in seconds.
+// DefaultOptions are the library's defaults, with shorter periods, since instances are created and deleted in seconds.
 func DefaultOptions() Options {
 	return Options{
 		HealthAddress:  ":10258",
@@ -77,8 +77,8 @@ func DefaultOptions() Options {
 			MachineInPlaceUpdateTimeout: metav1.Duration{Duration: 20 * time.Minute},
 			MaxEvictRetries:             drain.DefaultMaxEvictRetries,
 			PvDetachTimeout:             metav1.Duration{Duration: 30 * time.Second},
-			// A drain waits so long per pod for its volumes to be attached to another node, which takes two or three seconds
-			// unless there is none, as when all machines go.
+			// A drain waits so long per pod for its volumes to be attached to another node, which takes two or three
+			// seconds unless there is none, as when all machines are deleted.
 			PvReattachTimeout:                        metav1.Duration{Duration: 10 * time.Second},
 			MachineSafetyOrphanVMsPeriod:             metav1.Duration{Duration: 5 * time.Minute},
 			MachineSafetyAPIServerStatusCheckPeriod:  metav1.Duration{Duration: time.Minute},
@@ -90,8 +90,8 @@ func DefaultOptions() Options {
 	}
 }
 
-// Run runs all controllers until ctx ends or something fails for good. Control is the cluster with the machine objects,
-// target the one the machines join.
+// Run runs all controllers until ctx ends or one of them fails permanently. Control is the cluster with the machine
+// objects, target the one the machines join.
 func Run(ctx context.Context, opts Options, control, target *rest.Config) error {
 	for _, cfg := range []*rest.Config{control, target} {
 		cfg.QPS = -1 // See process.Options: the API server protects itself.
@@ -143,7 +143,7 @@ func Run(ctx context.Context, opts Options, control, target *rest.Config) error 
 	return cause(ctx, nil)
 }
 
-// cause returns why a context ended unless the caller asked for it.
+// cause returns why a context ended, unless the caller has ended it.
 func cause(ctx context.Context, err error) error {
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func runControllers(
 	if err != nil {
 		return fmt.Errorf("client of machines: %w", err)
 	}
-	// The target starts at the same time as this process does, and is told a moment later what this process may do.
+	// The target starts at the same time as this process, and gets the permissions of this process a moment later.
 	if err := kube.WaitForAPI(ctx, target, "/readyz", "/api/v1/nodes?limit=1"); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func runControllers(
 	return nil
 }
 
-// slim drops what the controllers never read.
+// slim drops the fields that the controllers never read.
 func slim(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

@@ -14,9 +14,9 @@ import (
 )
 
 // wakeups is the machine informer given to the machine controller, which looks at a machine again only after its spec
-// has changed or a fixed time (5 s to 10 min) has passed. It tells the controller's own handlers of a change when
+// has changed or a fixed time (5 s to 10 min) has passed. It notifies the controller's own handlers of a change when
 //   - a machine in deletion has finished a step, so that the next one need not wait 5 s;
-//   - a new machine was written to by somebody else or its class has become usable, which would also wait 5 s;
+//   - a new machine was changed by another client or its class has become usable, which would also wait 5 s;
 //   - something has changed in the cloud that may let a failed creation succeed, such as a quota, which would wait
 //     10 min.
 type wakeups struct {
@@ -77,7 +77,7 @@ func (w *wakeups) watchSteps(classes machineinformers.MachineClassInformer) erro
 	return err
 }
 
-// stepFinished tells whether the status of a machine in deletion has moved on without an error.
+// stepFinished reports whether a machine in deletion has finished a step without an error.
 func stepFinished(before, after *machinev1alpha1.Machine) bool {
 	a, b := before.Status.LastOperation, after.Status.LastOperation
 	return !after.DeletionTimestamp.IsZero() &&
@@ -85,13 +85,13 @@ func stepFinished(before, after *machinev1alpha1.Machine) bool {
 		a.Description != b.Description
 }
 
-// isNew tells whether a machine has not been made yet.
+// isNew reports whether a machine was not created yet.
 func isNew(m *machinev1alpha1.Machine) bool {
 	return m.DeletionTimestamp.IsZero() && m.Status.CurrentStatus.Phase == ""
 }
 
-// wake tells the handlers that a machine's spec has changed, though it has not. Only the generation of the old object
-// differs, which is what they look at.
+// wake notifies the handlers that a machine's spec has changed, though it has not. Only the generation of the old
+// object differs, which the handlers compare.
 func (w *wakeups) wake(machine *machinev1alpha1.Machine) {
 	before := machine.DeepCopy()
 	before.Generation--
@@ -126,7 +126,7 @@ func (w *wakeups) watchCloud(ctx context.Context, api *cloud.Client) {
 	}()
 }
 
-// mayHeal tells whether creations that were refused may now succeed.
+// mayHeal reports whether creations that were refused may now succeed.
 func mayHeal(events *cloud.EventList) bool {
 	for _, e := range events.Events {
 		if e.Kind == "quota" || e.Kind == "fault" || (e.Kind == "instance" && e.Type == "deleted") {

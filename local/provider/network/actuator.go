@@ -35,7 +35,7 @@ const (
 	healthPort      = 10290
 	recheck         = 5 * time.Second
 
-	// Directories of the machine, which the agent has under the same names.
+	// Directories of the machine, which the agent mounts at the same paths.
 	cniConfDir = "/etc/cni/net.d"
 	cniBinDir  = "/opt/cni/bin"
 	runDir     = "/run/hortus"
@@ -52,7 +52,7 @@ var (
 	_ extension.Validator[*extensionsv1alpha1.Network] = &Actuator{}
 )
 
-// Validate checks what the agent cannot do.
+// Validate refuses what the agent does not support.
 func (a *Actuator) Validate(_ context.Context, n *extensionsv1alpha1.Network, _ *extension.Cluster) field.ErrorList {
 	path := field.NewPath("spec")
 	var out field.ErrorList
@@ -88,8 +88,8 @@ func (a *Actuator) Restore(
 	return a.Reconcile(ctx, n, cluster)
 }
 
-// Migrate has nothing to stop. The ManagedResource stays until the gardenlet drops it: the resource-manager of a Shoot
-// that sleeps would not let it go.
+// Migrate has nothing to stop. The ManagedResource stays until the gardenlet drops it: the resource-manager of a
+// hibernated Shoot would not release it.
 func (a *Actuator) Migrate(context.Context, *extensionsv1alpha1.Network, *extension.Cluster) (extension.Result, error) {
 	return extension.Done(), nil
 }
@@ -213,7 +213,7 @@ func Objects(v Values) []client.Object {
 							Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 								corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("24Mi"),
 							}},
-							// The node takes workload only when this pod is ready, so ask often at first.
+							// The node accepts pods only when this pod is ready, so probe often at first.
 							StartupProbe:  &corev1.Probe{ProbeHandler: probe("/readyz"), PeriodSeconds: 1, FailureThreshold: 300},
 							LivenessProbe: &corev1.Probe{ProbeHandler: probe("/healthz"), PeriodSeconds: 20},
 							VolumeMounts: []corev1.VolumeMount{

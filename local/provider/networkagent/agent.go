@@ -27,7 +27,7 @@ type Agent struct {
 	configured atomic.Bool // The machine can start pods.
 }
 
-// SetupWithManager registers the reconciler. All events ask for the same thing, so they share one request.
+// SetupWithManager registers the reconciler. All events require the same work, so they share one request.
 func (a *Agent) SetupWithManager(mgr ctrl.Manager) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: a.Self}}}
@@ -53,7 +53,7 @@ var networkChanged = predicate.Funcs{
 	},
 }
 
-// Reconcile applies what all Nodes together ask for.
+// Reconcile applies the state that follows from all Nodes.
 func (a *Agent) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	nodes := &corev1.NodeList{}
 	if err := a.Client.List(ctx, nodes); err != nil {

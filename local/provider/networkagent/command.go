@@ -24,7 +24,7 @@ import (
 const name = "network-agent"
 
 // metadata is the network of link-local addresses (RFC 3927), in which clouds have their metadata services. Routers
-// must not forward to it; what is there identifies the machine and is none of a pod's business.
+// must not forward to it; its services identify the machine, and pods must not use them.
 var metadata = netip.MustParsePrefix("169.254.0.0/16")
 
 // options are the flags of the command.
@@ -119,7 +119,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// slimCache keeps of objects only what the agent reads: one agent runs on every machine and caches all Nodes and Pods.
+// slimCache keeps only the fields that the agent reads: one agent runs on every machine and caches all Nodes and Pods.
 func slimCache(opts *ctrl.Options, node string) {
 	opts.Cache.ByObject = policy.CacheOptions(node)
 	opts.Cache.ByObject[&corev1.Node{}] = cache.ByObject{Transform: func(obj any) (any, error) {

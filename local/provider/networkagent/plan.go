@@ -18,14 +18,15 @@ type Route struct {
 	Gateway     netip.Addr   // Address of the machine.
 }
 
-// State is what a machine must have.
+// State is the desired state of a machine.
 type State struct {
 	Pods   netip.Prefix // The machine's own pods; invalid until the Node has a pod network.
 	Routes []Route      // Sorted by destination.
 }
 
-// Decide computes what the machine of the Node called self must have. Nodes without pod network or address are left
-// out: they have no pods yet. Pod networks that do not parse are left out too, the API server does not let them in.
+// Decide computes the desired state of the machine of the Node called self. Nodes without pod network or address are
+// left out: they have no pods yet. Pod networks that do not parse are left out too; the API server does not accept
+// them.
 func Decide(nodes []corev1.Node, self string) State {
 	var out State
 	for i := range nodes {

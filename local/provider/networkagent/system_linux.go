@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// routeProtocol marks our routes, so that stale ones are found after a restart. Any number the kernel and the usual
-	// routing daemons (up to 192) do not use will do.
+	// routeProtocol marks our routes, so that stale ones are found after a restart. Any number will do that neither the
+	// kernel nor the usual routing daemons (up to 192) use.
 	routeProtocol = 199
 	tableName     = "hortus-network"
 	confFile      = "10-hortus.conflist"
@@ -29,7 +29,8 @@ type System struct {
 	AllPods netip.Prefix // Pod network of the whole cluster.
 }
 
-// Prepare sets what does not depend on Nodes: forwarding, and the masquerading of traffic that leaves the pod network.
+// Prepare sets up what does not depend on Nodes: forwarding, and the masquerading of traffic that leaves the pod
+// network.
 func (s *System) Prepare() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1\n"), 0o644); err != nil {
 		return fmt.Errorf("set sysctl: %w", err)
@@ -38,9 +39,9 @@ func (s *System) Prepare() error {
 	return s.masquerade()
 }
 
-// filterBridges lets packets between two pods of one bridge pass the hooks of IP. Without it replies between them pass
-// by the translation of Service addresses, and network policies do not apply to them. The file exists only where the
-// module br_netfilter is loaded, and there 1 is the default; a machine whose pods have no bridge does not need it.
+// filterBridges lets packets between two pods of one bridge pass the hooks of IP. Without it replies between them
+// bypass the translation of Service addresses, and network policies do not apply to them. The file exists only where
+// the module br_netfilter is loaded, and there 1 is the default; a machine whose pods have no bridge does not need it.
 func filterBridges() {
 	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1\n"), 0o644)
 }

@@ -20,11 +20,11 @@ import (
 	"hortus.dev/hortus/extension"
 )
 
-// Type is the name of the machine image, which is what OperatingSystemConfigs have as type.
+// Type is the name of the machine image, which is the type of OperatingSystemConfigs.
 const Type = "hortus-machine"
 
 const (
-	// header tells the init that the rest is for it.
+	// header marks user data for the init.
 	header = "#hortus-machine-config\n"
 
 	secretPrefix       = "osc-result-"
@@ -38,8 +38,8 @@ type Actuator struct {
 
 var _ extension.Actuator[*extensionsv1alpha1.OperatingSystemConfig] = &Actuator{}
 
-// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; the SSH server is all
-// that the image needs beside it.
+// Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; the image needs only
+// the SSH server in addition.
 func (a *Actuator) Reconcile(
 	ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, _ *extension.Cluster,
 ) (extension.Result, error) {
@@ -69,7 +69,7 @@ func (a *Actuator) Reconcile(
 	return extension.Done(), nil
 }
 
-// inPlaceUpdate tells how the image of a running machine is changed.
+// inPlaceUpdate describes how the image of a running machine is changed.
 func inPlaceUpdate(spec *extensionsv1alpha1.InPlaceUpdates) *extensionsv1alpha1.InPlaceUpdatesStatus {
 	if spec == nil {
 		return nil
@@ -140,7 +140,7 @@ func inline(data []byte) *extensionsv1alpha1.FileContentInline {
 }
 
 // UserData renders files, whose content is inline, and units in the form the init reads. Content stays as readable as
-// it came, so that placeholders in it can be replaced for each machine.
+// it is, so that placeholders in it can be replaced for each machine.
 func UserData(files []extensionsv1alpha1.File, units []extensionsv1alpha1.Unit) ([]byte, error) {
 	doc := struct {
 		Files []file `json:"files,omitempty"`
@@ -175,14 +175,14 @@ func (a *Actuator) Restore(
 	return a.Reconcile(ctx, osc, cluster)
 }
 
-// Migrate has nothing to remove: the Secret goes with its owner.
+// Migrate has nothing to remove: the Secret is deleted with its owner.
 func (a *Actuator) Migrate(
 	context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster,
 ) (extension.Result, error) {
 	return extension.Done(), nil
 }
 
-// Delete has nothing to remove: the Secret goes with its owner.
+// Delete has nothing to remove: the Secret is deleted with its owner.
 func (a *Actuator) Delete(
 	context.Context, *extensionsv1alpha1.OperatingSystemConfig, *extension.Cluster,
 ) (extension.Result, error) {

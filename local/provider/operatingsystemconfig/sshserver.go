@@ -14,8 +14,8 @@ const (
 	sshServerScript = "/opt/bin/ssh-server"
 )
 
-// sshServer returns what runs the SSH server of the image, if the machine has keys for people who log in. Without the
-// unit the node agent stops it.
+// sshServer returns the files and units of the SSH server of the image, if the machine has keys for people who log in.
+// Without the unit the node agent stops it.
 func sshServer(
 	spec *extensionsv1alpha1.OperatingSystemConfigSpec,
 ) ([]extensionsv1alpha1.File, []extensionsv1alpha1.Unit) {
@@ -53,7 +53,7 @@ Subsystem sftp internal-sftp
 `
 
 // sshServerContent does not wait until the server listens, and is skipped on machines whose image is too old to have
-// one: the node agent goes on, whatever becomes of the server.
+// one: the node agent continues, even if the server fails.
 const sshServerContent = `[Unit]
 Description=SSH server for people who log in
 ConditionPathExists=/usr/sbin/sshd
@@ -68,9 +68,9 @@ RestartSec=1
 WantedBy=multi-user.target
 `
 
-// sshServerCommands makes what the server needs and is not there yet: /etc is that of the image with which the machine
-// was made. The key of the host is on the disk that stays, so that a machine has the same one after a reboot. Sessions
-// outlive their server; they are told from those of servers in pods by the file of their program.
+// sshServerCommands creates missing files of the server: /etc comes from the image with which the machine was made. The
+// host key is on the disk that is kept, so that a machine has the same key after a reboot. Sessions outlive their
+// server; the file of their program distinguishes them from sessions of servers in pods.
 const sshServerCommands = `#!/bin/sh
 # Runs the SSH server of this machine, and ends its sessions.
 set -eu

@@ -1,4 +1,5 @@
-// Package process has what all controller processes of the provider share: flags and a controller-runtime manager.
+// Package process provides the common parts of all controller processes of the provider: flags and a controller-runtime
+// manager.
 package process
 
 import (

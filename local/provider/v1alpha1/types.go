@@ -33,7 +33,7 @@ type Networks struct {
 	CIDR string `json:"cidr,omitempty"`
 }
 
-// InfrastructureStatus is what an Infrastructure has made, in its status.providerStatus.
+// InfrastructureStatus is the status.providerStatus of an Infrastructure: the resources made for it.
 type InfrastructureStatus struct {
 	metav1.TypeMeta `json:",inline"`
 	// networkID is the cloud network of the machines.
@@ -42,7 +42,7 @@ type InfrastructureStatus struct {
 	CIDR string `json:"cidr"`
 }
 
-// BackupBucketStatus is what a BackupBucket has made, in its status.providerStatus.
+// BackupBucketStatus is the status.providerStatus of a BackupBucket: the resources made for it.
 type BackupBucketStatus struct {
 	metav1.TypeMeta `json:",inline"`
 	// createdAt is when the cloud made the bucket. A bucket that is known here is never made again: an empty one in place
@@ -60,7 +60,7 @@ type ControlPlaneConfig struct {
 
 // Storage settings of a Shoot.
 type Storage struct {
-	// disabled leaves out the StorageClass "default" and what provides its volumes. Default false.
+	// disabled leaves out the StorageClass "default" and the driver of its volumes. Default false.
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 }
@@ -110,7 +110,7 @@ type MachineSpec struct {
 	Image       string `json:"image"`
 	NetworkID   string `json:"networkID"`
 	Zone        string `json:"zone,omitempty"`
-	// tags are put on the instance. TagCluster and TagRole are always there.
+	// tags are put on the instance. TagCluster and TagRole are always set.
 	Tags map[string]string `json:"tags"`
 }
 
@@ -138,8 +138,8 @@ func (c *CloudProfileConfig) Image(name, version, architecture string) (string, 
 		architecture)
 }
 
-// Decode reads a configuration strictly: an unknown field is an error, since it is most likely misspelt. Nothing at all
-// leaves the target as it is.
+// Decode reads a configuration strictly: an unknown field is an error, since it is most likely misspelt. An empty
+// configuration leaves the target unchanged.
 func Decode(raw *runtime.RawExtension, kind string, into any) error {
 	if raw == nil || len(bytes.TrimSpace(raw.Raw)) == 0 || string(raw.Raw) == "null" {
 		return nil

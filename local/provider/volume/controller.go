@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Node is what both reconcilers know about the node they run on.
+// Node describes the node that both reconcilers run on.
 type Node struct {
 	Client   client.Client
 	Recorder events.EventRecorder
@@ -29,7 +29,7 @@ type Node struct {
 // Claims makes volumes for claims the scheduler has placed on the node.
 type Claims struct{ Node }
 
-// Volumes removes the volumes of the node that nobody needs any more.
+// Volumes removes the volumes of the node that are no longer needed.
 type Volumes struct{ Node }
 
 // SetupWithManager registers both reconcilers.
@@ -104,7 +104,7 @@ func (r *Volumes) Reconcile(ctx context.Context, pv *corev1.PersistentVolume) (r
 		return reconcile.Result{}, nil // The update with the deletion timestamp comes back here.
 	}
 	if !controllerutil.ContainsFinalizer(pv, finalizer) || len(pv.Finalizers) > 1 {
-		return reconcile.Result{}, nil // Kubernetes' own finalizer goes when no pod uses the volume any more.
+		return reconcile.Result{}, nil // Kubernetes' own finalizer goes when no pod uses the volume any longer.
 	}
 	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		if err := os.RemoveAll(filepath.Join(r.Dir, filepath.Base(pv.Spec.HostPath.Path))); err != nil {

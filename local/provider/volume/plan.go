@@ -14,13 +14,13 @@ const (
 	Provisioner = "local.provider.hortus.dev/directory"
 	// annotationSelectedNode is written by the scheduler on claims that wait for their first consumer.
 	annotationSelectedNode = "volume.kubernetes.io/selected-node"
-	// annotationProvisionedBy is what the volume controller expects on a provisioned volume.
+	// annotationProvisionedBy is the annotation that the volume controller expects on a provisioned volume.
 	annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 	// finalizer keeps a volume's object until its directory is gone.
 	finalizer = "local.provider.hortus.dev/directory"
 )
 
-// serves tells whether the process on the node should make a volume for the claim now.
+// serves reports whether the process on the node should make a volume for the claim now.
 func serves(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) bool {
 	return claim.DeletionTimestamp.IsZero() &&
 		claim.Spec.VolumeName == "" &&
@@ -86,7 +86,7 @@ func desiredVolume(
 	}
 }
 
-// removable tells whether the process for hostname should remove the volume and its directory.
+// removable reports whether the process for hostname should remove the volume and its directory.
 func removable(pv *corev1.PersistentVolume, hostname string) bool {
 	if !own(pv, hostname) {
 		return false
@@ -98,7 +98,7 @@ func removable(pv *corev1.PersistentVolume, hostname string) bool {
 	return deleted || pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
-// own tells whether the volume is a directory that the process for hostname has made.
+// own reports whether the volume is a directory that the process for hostname has made.
 func own(pv *corev1.PersistentVolume, hostname string) bool {
 	return pv.Annotations[annotationProvisionedBy] == Provisioner && volumeHost(pv) == hostname && pv.Spec.HostPath != nil
 }

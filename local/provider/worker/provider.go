@@ -1,4 +1,4 @@
-// Package worker tells the generic worker actuator how machines of the local cloud are made.
+// Package worker describes the machines of the local cloud to the generic worker actuator.
 package worker
 
 import (

@@ -14,13 +14,13 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/units"
 )
 
-// Host is what a Manager manages.
+// Host is the host of a Manager.
 type Host struct {
 	Units units.Manager
-	// Dir is where unit files go.
+	// Dir is the directory of unit files.
 	Dir string
-	// RestartManager restarts what runs the units, and leaves these running. Nil means that the units run nothing; the
-	// checks that need processes are left out then.
+	// RestartManager restarts the process that runs the units, and leaves these running. Nil means that the units run
+	// nothing; the checks that need processes are left out then.
 	RestartManager func(*testing.T)
 }
 

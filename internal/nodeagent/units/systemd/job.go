@@ -16,26 +16,26 @@ const (
 )
 
 const (
-	// connectionCheckPeriod is how soon a job notices that systemd has closed its connections.
+	// connectionCheckPeriod is the interval at which a job checks whether systemd has closed its connections.
 	connectionCheckPeriod = time.Second
-	// reconnectTimeout bounds how long systemd may be out of reach. It executes itself anew within a second.
+	// reconnectTimeout bounds how long systemd may be unreachable. It re-executes itself within a second.
 	reconnectTimeout = time.Minute
-	// statePeriod is how often the state of a unit is read when there is no signal to wait for.
+	// statePeriod is the interval at which the state of a unit is read when there is no signal to wait for.
 	statePeriod = 200 * time.Millisecond
 )
 
-// errDisconnected is returned when systemd closes its connections during a job, which it does when it executes itself
-// anew. The job goes on.
+// errDisconnected is returned when systemd closes its connections during a job, which it does when it re-executes
+// itself. The job continues.
 var errDisconnected = errors.New("systemd has closed the connection")
 
-// enqueue asks for a job whose result goes into the channel.
+// enqueue requests a job whose result is sent to the channel.
 type enqueue func(conn *dbus.Conn, result chan<- string) error
 
 // runJob waits for the end of a job and returns its result.
 func (m Manager) runJob(ctx context.Context, ask enqueue) (string, error) {
 	var result string
 	err := m.with(ctx, func(conn *dbus.Conn) error {
-		results := make(chan string, 1) // Buffered: the connection must not wait for those who have given up.
+		results := make(chan string, 1) // Buffered: the connection must not wait for receivers that have given up.
 		if err := ask(conn, results); err != nil {
 			return err
 		}
@@ -57,8 +57,7 @@ func (m Manager) runJob(ctx context.Context, ask enqueue) (string, error) {
 	return result, err
 }
 
-// awaitState waits until a unit has no job and is on the way nowhere. It stands in for the result of a job that got
-// lost.
+// awaitState waits until a unit has no job and its state is not changing. It replaces a lost result of a job.
 func (m Manager) awaitState(ctx context.Context, name string) (properties, error) {
 	for reached := time.Now(); ; {
 		found, err := m.properties(ctx, name)
@@ -79,7 +78,7 @@ func (m Manager) awaitState(ctx context.Context, name string) (properties, error
 	}
 }
 
-// start makes a unit run by a job, and explains a failure.
+// start starts a unit by a job, and explains a failure.
 func (m Manager) start(ctx context.Context, name string, ask enqueue) error {
 	// Otherwise systemd refuses units that have been started often within a short time.
 	err := m.with(ctx, func(conn *dbus.Conn) error { return conn.ResetFailedUnitContext(ctx, name) })
@@ -109,7 +108,7 @@ func (m Manager) start(ctx context.Context, name string, ask enqueue) error {
 	return fmt.Errorf("%s%s. See \"journalctl --unit=%s\"", describeResult(result), reason, name)
 }
 
-// describeResult says how a job ended that was not done.
+// describeResult describes the result of a job that has not succeeded.
 func describeResult(result string) string {
 	switch result {
 	case "dependency":

@@ -10,7 +10,7 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/units"
 )
 
-// properties are those of a unit, by their names in org.freedesktop.systemd1.Unit and .Service.
+// properties are the properties of a unit, by their names in org.freedesktop.systemd1.Unit and .Service.
 type properties map[string]any
 
 func (m Manager) properties(ctx context.Context, name string) (properties, error) {
@@ -70,7 +70,7 @@ func (p properties) status() units.Status {
 // Ways in which processes end, as numbered in waitid(2).
 var exitCodes = map[int32]string{1: "exit status", 2: "signal", 3: "signal"}
 
-// reason says how a unit has failed, like "exit-code (exit status 1)".
+// reason returns how a unit has failed, like "exit-code (exit status 1)".
 func (p properties) reason() string {
 	if loadState := p.text("LoadState"); loadState != "loaded" && loadState != "" {
 		return "unit file is " + loadState

@@ -1,7 +1,8 @@
 // Package systemd manages the units of hosts that run systemd, over D-Bus.
 //
-// [Manager] connects with each operation: to systemd's own socket, which needs no bus, or else to the system bus. Jobs
-// are awaited by the signal that they are over; if systemd executes itself anew meanwhile, by the state of the unit.
+// [Manager] connects with each operation: to systemd's own socket, which needs no bus, or else to the system bus. It
+// waits for the signal for the end of a job, or, if systemd re-executes itself in the meantime, for the state of the
+// unit.
 package systemd
 
 import (
@@ -20,7 +21,7 @@ import (
 // runtimeDir exists if and only if systemd is process 1; see sd_booted(3).
 const runtimeDir = "/run/systemd/system"
 
-// replace lets a job take the place of others for the same unit, as those of systemctl do.
+// replace makes a job replace others for the same unit, as the jobs of systemctl do.
 const replace = "replace"
 
 // Booted reports whether this host runs systemd as process 1.
@@ -55,7 +56,7 @@ func (m Manager) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Enable implements units.Manager. A unit without an [Install] section stays as it is: other units start it.
+// Enable implements units.Manager. A unit without an [Install] section stays unchanged: other units start it.
 func (m Manager) Enable(ctx context.Context, name string) error {
 	return explain(m.with(ctx, func(conn *dbus.Conn) error {
 		_, changes, err := conn.EnableUnitFilesContext(ctx, []string{name}, false, false)
@@ -75,7 +76,7 @@ func (m Manager) Disable(ctx context.Context, name string) error {
 	return explain(err, name)
 }
 
-// reloadIf makes changed links of units known.
+// reloadIf reloads systemd if links of units were changed.
 func reloadIf(ctx context.Context, conn *dbus.Conn, changed bool, err error) error {
 	if err != nil || !changed {
 		return err
@@ -118,7 +119,7 @@ func (m Manager) Stop(ctx context.Context, name string) error {
 		return explain(err, name)
 	}
 	err = m.with(ctx, func(conn *dbus.Conn) error { return conn.ResetFailedUnitContext(ctx, name) })
-	if isNotFound(err) { // The last that systemd knew of it was that it ran.
+	if isNotFound(err) { // The last state that systemd knew of it was running.
 		return nil
 	}
 	return explain(err, name)
@@ -156,7 +157,7 @@ func isNotFound(err error) bool {
 	return name == errorNoSuchUnit || name == errorFileNotFound
 }
 
-// explain adds what to look at, as a sentence of its own: systemd's messages are sentences, too.
+// explain adds the next step for people as a sentence of its own, since systemd's messages are sentences, too.
 func explain(err error, name string) error {
 	hint := "See \"systemctl status " + name + "\""
 	switch {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// cgroupRoot is where the cgroup trees are mounted: one (version 2) or one for each controller (version 1).
+// cgroupRoot is the mount point of the cgroup trees: one (version 2) or one for each controller (version 1).
 const cgroupRoot = "/sys/fs/cgroup"
 
 const (
@@ -25,14 +25,14 @@ const (
 )
 
 const (
-	// sharesOfProcess and weightOfProcess are what one process with the usual priority weighs beside a cgroup, in trees of
-	// version 1 and 2.
+	// sharesOfProcess and weightOfProcess are the CPU weight of one process of default priority relative to a cgroup,
+	// in cgroup v1 and v2.
 	sharesOfProcess = 1024
 	weightOfProcess = 100
 )
 
-// weighCgroup lets a cgroup weigh as much as some processes when processors are busy. Without that, all that is in it
-// weighs as much as one process outside.
+// weighCgroup gives a cgroup the CPU weight of a number of processes. Without that, all processes in the cgroup
+// together get as much of busy CPUs as one process outside of it.
 func weighCgroup(name string, processes int) error {
 	var errs []error
 	for _, dir := range cgroupDirs(name) {
@@ -47,8 +47,8 @@ func weighCgroup(name string, processes int) error {
 	return errors.Join(errs...)
 }
 
-// RemoveCgroup removes a cgroup and all below it in every tree, killing what is left in them. It accepts what is
-// missing.
+// RemoveCgroup removes a cgroup and its descendants from every tree, and kills the processes that are left in them. A
+// missing cgroup is no error.
 func RemoveCgroup(name string) error {
 	if filepath.Clean("/"+name) == "/" {
 		return errors.New("the root cgroup cannot be removed")
@@ -120,7 +120,7 @@ func collectProcesses(dir string, pids map[int]bool) {
 	})
 }
 
-// removeTree removes directories from the leaves up; files in them go with them.
+// removeTree removes cgroup directories from the leaves up; the kernel removes the files in them.
 func removeTree(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -35,16 +35,16 @@ const (
 	Namespace = "hortus"
 	// snapshotter is the one that needs nothing but the kernel.
 	snapshotter = "overlayfs"
-	// RuncDir is the name of runc's directory, beside containerd's socket.
+	// RuncDir is the name of runc's directory, next to containerd's socket.
 	RuncDir = "runc"
-	// CgroupParent is the cgroup all instances are below.
+	// CgroupParent is the parent cgroup of all instances.
 	CgroupParent = "/hortus"
 
 	// connectTimeout bounds the wait for containerd in one call; callers try again.
 	connectTimeout = 5 * time.Second
-	// resubscribe is the pause before events are asked for again after containerd went away.
+	// resubscribe is the pause before the next subscription to events after the connection to containerd was lost.
 	resubscribe = time.Second
-	// changesBuffered lets instances end while the cloud is busy; what does not fit is delivered as "".
+	// changesBuffered lets instances end while the cloud is busy; changes that do not fit are delivered as "".
 	changesBuffered = 256
 )
 
@@ -225,7 +225,7 @@ func (d *Driver) ensureContainer(ctx context.Context, m driver.Machine) (contain
 	return container, nil
 }
 
-// Stop kills the instance. Its processes end with its first one, as the kernel does with a process namespace.
+// Stop kills the first process of the instance; the kernel then kills all other processes of its process namespace.
 func (d *Driver) Stop(ctx context.Context, id string) error {
 	_, task, err := d.load(ctx, id)
 	if err != nil || task == nil {

@@ -50,7 +50,7 @@ func withMounts(mounts []driver.Mount) oci.SpecOpts {
 			return err
 		}
 		add := []specs.Mount{
-			// /run holds the state of the containers inside. Its content goes with a reboot, as it should.
+			// /run holds the state of the containers inside. Its content is lost at a reboot, as it should be.
 			{Destination: "/run", Type: "tmpfs", Source: "tmpfs",
 				Options: []string{"nosuid", "strictatime", "mode=755", "size=1g"}},
 			{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup",

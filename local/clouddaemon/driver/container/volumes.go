@@ -34,7 +34,7 @@ func (d *Driver) SetVolumes(_ context.Context, _, dir string, volumes map[string
 		if err := detach(path); err != nil {
 			return err
 		}
-		_ = os.Remove(path) // Only if it is empty: what somebody has put there is in nobody's way.
+		_ = os.Remove(path) // Only if it is empty: other files there do no harm.
 	}
 	for name, source := range volumes {
 		path := filepath.Join(dir, name)

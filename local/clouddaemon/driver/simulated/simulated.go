@@ -16,7 +16,8 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/driver"
 )
 
-// changesBuffered lets many instances change phase while the cloud is busy; what does not fit is delivered as "".
+// changesBuffered lets many instances change phase while the cloud is busy; changes that do not fit are delivered as
+// "".
 const changesBuffered = 1024
 
 // Options configure a Driver.
@@ -190,8 +191,8 @@ func (d *Driver) List(context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// notify reports a change without ever blocking. When the buffer is full its reader has a "" coming or will look at
-// everything in its next resync.
+// notify reports a change without ever blocking. When the buffer is full, its reader either finds a "" in it or
+// compares everything at its next resync.
 func (d *Driver) notify(id string) {
 	select {
 	case d.changes <- id:

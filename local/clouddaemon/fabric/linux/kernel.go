@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// modules are what instances and networks need; kernels that have them built in do not know modprobe's answer.
+// modules are the kernel modules that instances and networks need; modprobe may fail for those that are built into the
+// kernel.
 var modules = []string{
 	"overlay", "bridge", "br_netfilter", "veth", "nf_tables", "nft_masq", "nft_nat", "nft_ct", "nft_reject_ipv4",
 	"nf_conntrack",
@@ -28,8 +29,8 @@ var atLeast = map[string]int{
 	"vm/max_map_count":                  262144,
 }
 
-// prepareKernel loads modules and raises limits as far as possible. What is missing shows later, with a better message
-// than could be given here: a module may be built in, a limit high enough.
+// prepareKernel loads modules and raises limits as far as possible. A missing feature leads to an error later, with a
+// better message than would be possible here: a module may be built in, a limit high enough.
 func prepareKernel() {
 	for _, m := range modules {
 		if _, err := os.Stat(filepath.Join("/sys/module", m)); err == nil {
@@ -49,14 +50,14 @@ func prepareKernel() {
 	}
 }
 
-// prepareNetworkNamespace runs inside the namespace of a network: it forwards, and frames between instances are none of
-// its packet filter's business.
+// prepareNetworkNamespace runs inside the namespace of a network. It enables forwarding, and exempts frames between
+// instances from the packet filter.
 func prepareNetworkNamespace() error {
 	_ = setSysctl("net/bridge/bridge-nf-call-iptables", "0") // Missing unless br_netfilter is loaded, and then not needed.
 	return setSysctl("net/ipv4/ip_forward", "1")
 }
 
-// prepareInstanceNamespace runs inside the namespace of an instance, whose kernel settings are partly the namespace's.
+// prepareInstanceNamespace runs inside the namespace of an instance; some kernel settings are per namespace.
 func prepareInstanceNamespace() error {
 	// Replies between two pods of a bridge bypass the translation of service addresses without this.
 	_ = setSysctl("net/bridge/bridge-nf-call-iptables", "1")

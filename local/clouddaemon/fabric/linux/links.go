@@ -55,10 +55,10 @@ func ensureBridge(h *netlink.Handle, name string, address netip.Prefix) (netlink
 	return link, nil
 }
 
-// ensureHardwareAddr gives an interface an address of its own choice that follows from its network address. Left alone,
-// a bridge takes over the lowest one of its ports whenever ports come and go, and a network address that is given to a
-// new interface comes with a new one: what neighbours have in mind is wrong then, and packets are lost for up to a
-// minute.
+// ensureHardwareAddr sets the hardware address of an interface to one derived from its network address. By default, a
+// bridge takes the lowest hardware address of its ports whenever ports are added or removed, and a network address that
+// moves to a new interface gets a new hardware address. The neighbour entries of others are wrong then, and packets are
+// lost for up to a minute.
 func ensureHardwareAddr(h *netlink.Handle, link netlink.Link, address netip.Addr) error {
 	want := hardwareAddr(address)
 	if bytes.Equal(link.Attrs().HardwareAddr, want) {
@@ -70,7 +70,7 @@ func ensureHardwareAddr(h *netlink.Handle, link netlink.Link, address netip.Addr
 	return nil
 }
 
-// hardwareAddr is in the range of locally administered ones (IEEE 802-2014, 8.4).
+// hardwareAddr returns an address in the range of locally administered ones (IEEE 802-2014, 8.4).
 func hardwareAddr(address netip.Addr) net.HardwareAddr {
 	v4 := address.As4()
 	return append(net.HardwareAddr{0x02, 0x00}, v4[:]...)

@@ -30,7 +30,7 @@ import (
 const (
 	// PublicBridge is the name of the public network's bridge on the host.
 	PublicBridge = "hortus-public"
-	// namespaceDir is where ip-netns keeps names, so that people can look into namespaces with usual tools.
+	// namespaceDir is the directory of ip-netns, so that people can inspect namespaces with the usual tools.
 	namespaceDir = "/run/netns"
 	// namespacePrefix marks the namespaces of the cloud.
 	namespacePrefix = "hortus-"
@@ -190,7 +190,8 @@ func (f *Fabric) Attach(_ context.Context, p fabric.Port) (string, error) {
 	return NamespacePath(p.InstanceID), nil
 }
 
-// Detach removes the namespace of an instance. Its port goes with it: a veth pair ends with either end.
+// Detach removes the namespace of an instance. Its port disappears, too: the kernel removes both ends of a veth pair
+// together.
 func (f *Fabric) Detach(_ context.Context, instanceID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,8 +200,8 @@ func (f *Fabric) Detach(_ context.Context, instanceID string) error {
 
 func (f *Fabric) detach(instanceID string) error { return dissolve(instanceID, instanceName) }
 
-// dissolve removes a namespace and, first of all, the link that connects it. A process or a connection that lingers
-// keeps the namespace alive, and its address would answer twice when it is given to somebody else.
+// dissolve removes a namespace, and before that the link that connects it. A lingering process or connection keeps the
+// namespace alive, so that two interfaces would answer for its address once the address is assigned again.
 func dissolve(id, link string) error {
 	ns, err := openNamespace(id)
 	if err != nil {

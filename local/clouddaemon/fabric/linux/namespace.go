@@ -28,7 +28,8 @@ func inNamespace(ns netns.NsHandle, fn func() error) error {
 	}
 	err = fn()
 	if back := netns.Set(home); back != nil {
-		// The thread stays locked and so ends with its goroutine: nobody else gets a thread in the wrong namespace.
+		// The thread stays locked and so ends with its goroutine: no other goroutine gets a thread in the wrong
+		// namespace.
 		return errors.Join(err, fmt.Errorf("leave network namespace: %w", back))
 	}
 	runtime.UnlockOSThread()

@@ -11,8 +11,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// masquerade gives what leaves through the uplink its address, and lets nothing in that was not asked for. The table is
-// written anew each time, in one transaction; connections that exist keep their translation.
+// masquerade gives traffic that leaves through the uplink the uplink's address, and drops new connections from outside.
+// The table is written anew each time, in one transaction; connections that exist keep their translation.
 //
 //	table ip hortus {
 //		chain postrouting { type nat hook postrouting priority srcnat; oifname "uplink" masquerade }

@@ -22,8 +22,9 @@ import (
 const (
 	// finalizerAttachment keeps a VolumeAttachment until the volume is detached.
 	finalizerAttachment = "local.provider.hortus.dev/attachment"
-	// annotationVolume and annotationInstance are what a VolumeAttachment is about in the cloud. They are written before
-	// the volume is attached, since the objects they were read from may be gone when it is to be detached.
+	// annotationVolume and annotationInstance are the cloud's IDs of the volume and the instance of a VolumeAttachment.
+	// They are written before the volume is attached, since the objects they were read from may be gone when it is to
+	// be detached.
 	annotationVolume   = "local.provider.hortus.dev/volume"
 	annotationInstance = "local.provider.hortus.dev/instance"
 )
@@ -106,7 +107,8 @@ func (r *Attachments) lost(ctx context.Context, va *storagev1.VolumeAttachment) 
 	return true, nil
 }
 
-// attach asks the cloud to attach the volume, after it has noted what it asks for.
+// attach requests the attachment of the volume from the cloud, after it has recorded volume and instance in
+// annotations.
 func (r *Attachments) attach(ctx context.Context, va *storagev1.VolumeAttachment) (*cloud.Volume, error) {
 	volume, instance, err := r.target(ctx, va)
 	if err != nil {
@@ -126,7 +128,7 @@ func (r *Attachments) attach(ctx context.Context, va *storagev1.VolumeAttachment
 	return r.Cloud.AttachVolume(ctx, volume, instance)
 }
 
-// target finds what to attach to what.
+// target returns the volume to attach and the instance to attach it to.
 func (r *Attachments) target(ctx context.Context, va *storagev1.VolumeAttachment) (volume, instance string, err error) {
 	pv := &corev1.PersistentVolume{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: *va.Spec.Source.PersistentVolumeName}, pv); err != nil {

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// settle is how often something is looked at that the cloud is just doing. It needs far less than a second.
+	// settle is the interval at which an operation in progress in the cloud is checked. It needs far less than a
+	// second.
 	settle = time.Second
 	// rewatch is the pause after the cloud has refused the credentials, which may be replaced.
 	rewatch = 10 * time.Second
@@ -34,7 +35,7 @@ type Volumes interface {
 	Watch(ctx context.Context, handle func(*cloud.EventList)) error
 }
 
-// Events hands what happens in the cloud to controllers.
+// Events passes events of the cloud to controllers.
 type Events struct {
 	Cloud   Volumes
 	readers []chan event.GenericEvent

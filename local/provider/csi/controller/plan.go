@@ -17,18 +17,18 @@ import (
 const (
 	// annotationSelectedNode is written by the scheduler on claims that wait for their first consumer.
 	annotationSelectedNode = "volume.kubernetes.io/selected-node"
-	// annotationProvisionedBy is what Kubernetes expects on a provisioned volume.
+	// annotationProvisionedBy is the annotation that Kubernetes expects on a provisioned volume.
 	annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 	// finalizerVolume keeps a PersistentVolume until its volume is gone from the cloud.
 	finalizerVolume = "local.provider.hortus.dev/volume"
-	// directories and finalizerDirectory are of PersistentVolumes of older Shoots, which were directories on a node.
+	// directories and finalizerDirectory belong to PersistentVolumes of older Shoots, which were directories on a node.
 	directories        = "local.provider.hortus.dev/directory"
 	finalizerDirectory = "local.provider.hortus.dev/directory"
-	// tagClaim tells people whose volume it is.
+	// tagClaim names the claim of a volume, for people.
 	tagClaim = "kubernetes.io/claim"
 )
 
-// serves tells whether a volume should be made for the claim now.
+// serves reports whether a volume should be made for the claim now.
 func serves(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
 	waits := ptr.Deref(class.VolumeBindingMode,
 		storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
@@ -114,7 +114,7 @@ func allowedZone(class *storagev1.StorageClass) string {
 	return ""
 }
 
-// step is what is to be done next for a PersistentVolume that is not needed any more.
+// step is the next step for a PersistentVolume that is no longer needed.
 type step string
 
 const (
@@ -124,8 +124,8 @@ const (
 	stepDestroy step = "destroy" // Delete the volume of the cloud, then remove the finalizer.
 )
 
-// next decides about a PersistentVolume, and names the finalizer it is about. What the cloud has no part in, a
-// directory on a node, is forgotten: it is removed with its node.
+// next returns the next step for a PersistentVolume, and the finalizer that it concerns. For a directory on a node,
+// which the cloud does not manage, only the finalizer is removed: the directory disappears with its node.
 func next(pv *corev1.PersistentVolume) (step, string) {
 	finalizer := ""
 	switch {
@@ -142,7 +142,7 @@ func next(pv *corev1.PersistentVolume) (step, string) {
 	case pv.DeletionTimestamp.IsZero() && toDelete && released:
 		return stepDelete, finalizer
 	case pv.DeletionTimestamp.IsZero(), len(pv.Finalizers) != 1 || pv.Finalizers[0] != finalizer:
-		return stepNothing, finalizer // Kubernetes' own finalizers go when no pod uses the volume any more.
+		return stepNothing, finalizer // Kubernetes' own finalizers go when no pod uses the volume any longer.
 	case toDelete && finalizer == finalizerVolume:
 		return stepDestroy, finalizer
 	default:

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SetupWithManager registers all controllers of the driver. Cluster is a tag on all volumes, name that of the process
-// in events.
+// SetupWithManager registers all controllers of the driver. cluster is a tag on all volumes, name the name of the
+// process in events.
 func SetupWithManager(mgr ctrl.Manager, api Volumes, cluster, name string) error {
 	c, follow := mgr.GetClient(), &Events{Cloud: api}
 	for _, one := range []interface{ SetupWithManager(ctrl.Manager) error }{
@@ -25,7 +25,7 @@ func SetupWithManager(mgr ctrl.Manager, api Volumes, cluster, name string) error
 	return mgr.Add(follow)
 }
 
-// patch writes what has changed since before, unless somebody else has changed the object meanwhile.
+// patch writes the changes since before, unless the object was changed by others in the meantime.
 func patch(ctx context.Context, c client.Client, o, before client.Object) error {
 	return c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

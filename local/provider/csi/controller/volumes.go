@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/local/cloud"
 )
 
-// PersistentVolumes deletes the volumes that nobody needs any more.
+// PersistentVolumes deletes the volumes that are no longer needed.
 type PersistentVolumes struct {
 	Client client.Client
 	Cloud  Volumes
@@ -42,7 +42,7 @@ func (r *PersistentVolumes) concernedBy(ctx context.Context, volumeID string) []
 	return out
 }
 
-// Reconcile takes the next step for one PersistentVolume that is not needed any more.
+// Reconcile takes the next step for one PersistentVolume that is no longer needed.
 func (r *PersistentVolumes) Reconcile(ctx context.Context, pv *corev1.PersistentVolume) (reconcile.Result, error) {
 	step, finalizer := next(pv)
 	log := ctrl.LoggerFrom(ctx)

@@ -52,7 +52,7 @@ func readMetadata(path string) (cloud.Metadata, error) {
 	return out, nil
 }
 
-// version is that of the module, which the interface requires to be not empty.
+// version returns the version of the module; the interface requires one that is not empty.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -50,10 +50,10 @@ func (Kernel) Bind(source, target string, readOnly bool) error {
 	return nil
 }
 
-// Unmount removes a mount that nothing uses any more.
+// Unmount removes a mount that is no longer in use.
 func (Kernel) Unmount(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) }
 
-// Stats asks the file system.
+// Stats returns the size and use that the file system reports.
 func (Kernel) Stats(path string) (Stats, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {

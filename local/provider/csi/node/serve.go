@@ -27,15 +27,15 @@ type registrar struct {
 	refused  chan error
 }
 
-// GetInfo says which driver is at which socket.
+// GetInfo returns the name and the socket of the driver.
 func (r *registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
 		Type: registration.CSIPlugin, Name: csi.Driver, Endpoint: r.endpoint, SupportedVersions: []string{csiVersion},
 	}, nil
 }
 
-// NotifyRegistrationStatus learns whether the kubelet has accepted the driver. If not, the process ends and is started
-// again.
+// NotifyRegistrationStatus receives the kubelet's decision to accept the driver or not. If not, the process ends and is
+// restarted.
 func (r *registrar) NotifyRegistrationStatus(
 	_ context.Context, s *registration.RegistrationStatus,
 ) (*registration.RegistrationStatusResponse, error) {

@@ -49,7 +49,7 @@ type Stats struct {
 	TotalInodes, FreeInodes, UsedInodes int64
 }
 
-// volumeID is what the cloud calls volumes; it becomes part of a path.
+// volumeID matches the cloud's IDs of volumes; an ID becomes part of a path.
 var volumeID = regexp.MustCompile(`^vol-[0-9a-f]+$`)
 
 // GetPluginInfo names the driver.
@@ -155,7 +155,7 @@ func (s *Server) NodeUnpublishVolume(
 	return &csispec.NodeUnpublishVolumeResponse{}, nil
 }
 
-// NodeGetVolumeStats says how full the disk below a volume is: the cloud counts sizes, and does not enforce them.
+// NodeGetVolumeStats returns the use of the disk below a volume: the cloud counts sizes but does not enforce them.
 func (s *Server) NodeGetVolumeStats(
 	_ context.Context, in *csispec.NodeGetVolumeStatsRequest,
 ) (*csispec.NodeGetVolumeStatsResponse, error) {

@@ -30,7 +30,7 @@ const (
 	// addPatience bounds the wait for an agent that starts, on a new node with the pods that need it. Kubelets give a
 	// container runtime two minutes.
 	addPatience = 60 * time.Second
-	// shortPatience bounds what nobody should wait for.
+	// shortPatience bounds the wait for the agent in commands that should not wait.
 	shortPatience = 2 * time.Second
 	// replyPatience is longer than the agent takes for a reply, even if that is an error.
 	replyPatience = confineTimeout + ioTimeout
@@ -50,7 +50,7 @@ func DialSocket(socket string, timeout time.Duration) (net.Conn, error) {
 	return net.DialTimeout("unix", socket, timeout)
 }
 
-// config is what the plugin reads of the network configuration.
+// config is the part of the network configuration that the plugin reads.
 type config struct {
 	CNIVersion string          `json:"cniVersion"`
 	Name       string          `json:"name"`
@@ -66,12 +66,12 @@ type failure struct {
 	Details    string `json:"details,omitempty"`
 }
 
-// Run does what CNI_COMMAND says and returns the exit status of the process.
+// Run carries out CNI_COMMAND and returns the exit status of the process.
 //
 //	ADD      reports the pod to the agent and prints the previous result once the pod's rules are in force. Without an
 //	         agent for 60 seconds, or after an error of the agent, it fails with code 11, try again later.
-//	CHECK    asks the same, and waits for the agent 2 seconds only.
-//	DEL      tells the agent that the pod's network is going away. It never fails.
+//	CHECK    does the same, but waits for the agent for 2 seconds only.
+//	DEL      reports to the agent that the pod's network is being removed. It never fails.
 //	STATUS   fails with code 50 if there is no agent.
 //	GC       does nothing: the agent forgets the networks of pods that are gone.
 //	VERSION  prints the supported versions.
@@ -211,12 +211,12 @@ func arguments(text string) map[string]string {
 	return out
 }
 
-// errAgent is an error that the agent has reported, as opposed to none of its answers.
+// errAgent is an error that the agent has reported, as opposed to a missing answer.
 type errAgent string
 
 func (e errAgent) Error() string { return string(e) }
 
-// ask sends the request until the agent answers, but begins no try later than patience after the first.
+// ask sends the request until the agent answers, but starts no attempt later than patience after the first.
 func (p *Plugin) ask(socket string, r request, patience time.Duration) error {
 	start := time.Now()
 	for {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// SocketPath is where the agent listens.
+	// SocketPath is the agent's socket.
 	SocketPath = "/run/hortus/network-agent.sock"
 	// PluginName is the type of the plugin in CNI configurations, and the name of its file.
 	PluginName = "hortus-policy"
@@ -23,8 +23,8 @@ type Sandbox struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 }
 
-// Limits of what the agent reads. A namespace has at most 63 characters, a name 253; container runtimes use 64 for IDs,
-// and a pod has an address per IP family.
+// Limits of the requests that the agent reads. A namespace has at most 63 characters, a name 253; container runtimes
+// use 64 for IDs, and a pod has an address per IP family.
 const (
 	nameLength     = 253
 	addressesLimit = 16

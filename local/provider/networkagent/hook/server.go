@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// requestsLimit is how many requests are served at a time; others wait. Kubelets run at most a few hundred pods.
+	// requestsLimit is the number of requests that are served at a time; others wait. Kubelets run at most a few
+	// hundred pods.
 	requestsLimit = 256
 	// confineTimeout bounds the wait for a Pod to arrive and for its rules to be applied.
 	confineTimeout = 10 * time.Second
@@ -97,7 +98,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 		answer.Error = answer.Error[:errorBytes]
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(ioTimeout))
-	_, _ = conn.Write(mustEncode(answer)) // A plugin that has gone needs no answer.
+	_, _ = conn.Write(mustEncode(answer)) // A plugin that has ended needs no answer.
 }
 
 func (s *Server) answer(ctx context.Context, conn io.Reader) error {

@@ -15,9 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// CacheOptions keeps of the watched objects only what Decide reads: one agent runs on every node and caches all of
-// them. Pods that take no part in policies are not even sent by the API server. Of Pods without address, which are few,
-// the labels and ports are kept only if they are of the node: the container runtime may report their addresses first.
+// CacheOptions keeps only the fields of the watched objects that Decide reads: one agent runs on every node and caches
+// all of them. The API server does not even send Pods that take no part in policies. The labels and ports of Pods
+// without address, which are few, are kept only for Pods of the node: the container runtime may report their addresses
+// first.
 func CacheOptions(node string) map[client.Object]cache.ByObject {
 	takePart := fields.AndSelectors(
 		fields.OneTermEqualSelector("spec.hostNetwork", "false"),
@@ -43,7 +44,7 @@ func transform[T client.Object](slim func(T) T) func(any) (any, error) {
 	}
 }
 
-// slimMeta keeps what caches and Decide need of all kinds.
+// slimMeta keeps the metadata that caches and Decide need of all kinds.
 func slimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
 }
@@ -89,8 +90,8 @@ func updates[T client.Object](differ func(before, after T) bool) predicate.Funcs
 	}}
 }
 
-// podEvents drops what the rules do not depend on: Pods without address whose network the container runtime has not
-// reported either, and updates of what only other controllers read, such as conditions.
+// podEvents drops events that the rules do not depend on: of Pods without address whose network the container runtime
+// has not reported either, and updates of fields that only other controllers read, such as conditions.
 func podEvents(reported func(client.ObjectKey) bool) predicate.Funcs {
 	concerned := func(o client.Object) bool {
 		p, ok := o.(*corev1.Pod)

@@ -23,7 +23,7 @@ type pod struct {
 	certain   bool // The addresses come from the container runtime.
 }
 
-// cluster answers who is selected.
+// cluster finds the pods that a policy or a peer selects.
 type cluster struct {
 	node       string
 	pods       map[string][]*pod       // By namespace.
@@ -98,8 +98,8 @@ func ipv4(addresses []netip.Addr) []netip.Addr {
 	return out
 }
 
-// outranks says which of two Pods has an address that both claim. A Pod that is being deleted, or whose node is lost,
-// keeps its address in its status while another may have got it.
+// outranks reports which of two Pods has an address that both claim. A Pod that is being deleted, or whose node is
+// lost, keeps its address in its status while another may have got it.
 func (p *pod) outranks(other *pod) bool {
 	a, b := p.Pod, other.Pod
 	if p.certain != other.certain {

@@ -28,10 +28,10 @@ import (
 // second.
 const minInterval = 100 * time.Millisecond
 
-// Kernel is where rules take effect; Table is one.
+// Kernel enforces rules; Table implements it.
 type Kernel interface {
-	Replace(Ruleset) error // Makes the rules what the ruleset says, whatever they were.
-	Apply(Change) error    // Changes the rules that are there, or fails and changes nothing.
+	Replace(Ruleset) error // Replaces all rules by the ruleset, whatever they were.
+	Apply(Change) error    // Changes the existing rules, or fails and changes nothing.
 }
 
 // Controller keeps the rules of one node in line with all Pods, Namespaces and NetworkPolicies.
@@ -41,18 +41,18 @@ type Controller struct {
 	Clock   clock.Clock
 	Kernel  Kernel
 	Node    string         // Name of the own Node.
-	Refused []netip.Prefix // As in Observed.
+	Refused []netip.Prefix // See Observed.
 	Metrics *Metrics
 
 	sandboxes sandboxes
 	woken     chan event.GenericEvent // With a buffer of one. Nil before SetupWithManager.
 
-	applied  *Ruleset  // What the kernel has; nil: unknown.
+	applied  *Ruleset  // The rules in the kernel; nil: unknown.
 	lastPass time.Time // End of the last pass that succeeded.
 	ready    atomic.Bool
 }
 
-// SetupWithManager registers the controller. All events ask for the same thing, so they share one request.
+// SetupWithManager registers the controller. All events require the same work, so they share one request.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: c.Node}}}
@@ -66,7 +66,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(c)
 }
 
-// Reconcile applies what all objects together ask for. It runs only once the caches are filled. Pods that wait for
+// Reconcile applies the rules that follow from all objects. It runs only once the caches are filled. Pods that wait for
 // their rules to start are not made to wait for the pause between passes.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	if wait := minInterval - c.Clock.Since(c.lastPass); !c.lastPass.IsZero() && wait > 0 && !c.urgent(ctx) {
@@ -114,8 +114,8 @@ func (c *Controller) observe(ctx context.Context) (Observed, error) {
 	}, nil
 }
 
-// write brings the kernel from the rules it has to the next ones. A change that the kernel refuses, because somebody
-// else has touched the table, is followed by a replacement.
+// write brings the kernel from the rules it has to the next ones. If the kernel refuses a change, because another
+// program has changed the table, the rules are replaced.
 func (c *Controller) write(ctx context.Context, next Ruleset) error {
 	log := ctrl.LoggerFrom(ctx)
 	if c.applied != nil {

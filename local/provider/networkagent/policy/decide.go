@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/local/provider/networkagent/hook"
 )
 
-// Observed is what decides about a node's rules. Nothing in it is changed.
+// Observed is the input from which a node's rules are computed. Nothing in it is changed.
 type Observed struct {
 	Node       string // Name of the own Node.
 	Pods       []corev1.Pod
@@ -27,8 +27,8 @@ type Observed struct {
 	Sandboxes []hook.Sandbox
 }
 
-// matches reports whether the sandbox is that of the Pod. For a static pod the kubelet has another UID than the API
-// server, and only one pod of the name.
+// matches reports whether the sandbox belongs to the Pod. For a static pod the kubelet has another UID than the API
+// server, and only one pod of that name.
 func matches(s hook.Sandbox, p *corev1.Pod) bool {
 	_, isMirror := p.Annotations[corev1.MirrorPodAnnotationKey]
 	return s.Namespace == p.Namespace && s.Name == p.Name && (s.UID == "" || s.UID == string(p.UID) || isMirror)
@@ -46,7 +46,7 @@ const (
 //
 // Pods with hostNetwork, without an IPv4 address, and in phase Succeeded or Failed are left out, both as subjects and
 // as peers. If several Pods claim an address, the one with the sandbox has it, otherwise the one that is not being
-// deleted and was created last. What the API server does not let in, such as selectors and ranges that do not parse,
+// deleted and was created last. What the API server does not accept, such as selectors and ranges that do not parse,
 // matches nothing. The order of objects does not matter.
 func Decide(o Observed) Ruleset {
 	d := &decision{cluster: newCluster(o), sets: map[string]func() Set{}}
@@ -110,7 +110,7 @@ func Decide(o Observed) Ruleset {
 
 // baseChains returns the chains that see packets first. They depend on the refused networks only.
 //
-// What the node itself serves at an address of a refused network stays reachable: such packets are not forwarded.
+// Services of the node itself at an address of a refused network stay reachable: such packets are not forwarded.
 func baseChains(refused []netip.Prefix) []Chain {
 	allowed := Rule{Matches: []Match{{Kind: Established}}, Verdict: Accept}
 	self := Rule{Matches: []Match{{Kind: InPairs, Set: setSelf}}, Verdict: Accept}
@@ -206,7 +206,8 @@ func chainName(dir direction, rules string) string {
 	return "egress-" + checksum(rules)
 }
 
-// checksum is short enough for names, and long enough (80 bits) that nobody finds two texts that collide with a third.
+// checksum is short enough for names, and long enough (80 bits) that nobody finds a text with the checksum of a given
+// one.
 func checksum(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:10])

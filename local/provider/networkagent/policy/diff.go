@@ -75,7 +75,7 @@ func Diff(previous, next Ruleset) Change {
 	return c
 }
 
-// differences returns what only one of two sorted lists has.
+// differences returns the items that only one of two sorted lists has.
 func differences[T any](before, after []T, compare func(a, b T) int) (removed, added []T) {
 	merge(before, after, compare, func(old, current *T) {
 		switch {

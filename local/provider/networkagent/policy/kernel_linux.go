@@ -29,8 +29,8 @@ const (
 // table.
 type Table struct{}
 
-// Replace makes the table what the ruleset says, in one transaction: packets see either all of the old rules or all of
-// the new ones. The counters go on.
+// Replace replaces the content of the table by the ruleset in one transaction: packets see either all of the old rules
+// or all of the new ones. The counters continue.
 func (t Table) Replace(r Ruleset) error {
 	refused, err := t.Refused()
 	if err != nil {
@@ -59,8 +59,8 @@ func (t Table) Replace(r Ruleset) error {
 	})
 }
 
-// Apply changes the table in one transaction. It fails, and changes nothing, if the table is not what the change
-// started from, so far as the kernel notices.
+// Apply changes the table in one transaction. It fails, and changes nothing, if the kernel notices that the table is
+// not the one that the change starts from.
 func (Table) Apply(c Change) error {
 	return transact(func(w *writer) error { return w.apply(c) })
 }

@@ -10,7 +10,7 @@ import (
 
 // dropLinkLocal makes a second table, for IPv6. Pods of an IPv4 cluster have link-local addresses of IPv6 too, by which
 // those of one bridge would reach each other whatever policies say. Such packets are never routed, only bridged; all
-// but ICMPv6, which neighbours need to find each other, is dropped. Kernels without IPv6 need none of it.
+// but ICMPv6, which neighbours need to find each other, is dropped. Kernels without IPv6 do not need the table.
 func (w *writer) dropLinkLocal() {
 	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
 		return

@@ -15,7 +15,7 @@ type Ruleset struct {
 	Chains []Chain // Base chains first, then sorted by name.
 }
 
-// SetKind says what the elements of a set are.
+// SetKind is the kind of the elements of a set.
 type SetKind int
 
 // Kinds of sets, and the fields of Element that count.
@@ -29,12 +29,12 @@ const (
 // Set is a named set.
 type Set struct {
 	Name     string
-	Comment  string // What the set is for, for people who list the table.
+	Comment  string // The purpose of the set, for people who list the table.
 	Kind     SetKind
 	Elements []Element // Sorted and distinct.
 }
 
-// Element is an element of a set; the kind of the set says which fields count. The others are zero.
+// Element is an element of a set; the kind of the set determines which fields count. The others are zero.
 type Element struct {
 	Address  netip.Addr
 	Last     netip.Addr
@@ -91,7 +91,7 @@ type Rule struct {
 	Map     string // Of the verdicts ToChainOfSource and ToChainOfDestination.
 }
 
-// Verdict is what happens to a packet.
+// Verdict is the decision about a packet.
 type Verdict int
 
 // Verdicts.
@@ -104,7 +104,7 @@ const (
 	Drop                 // Dropped without an answer.
 )
 
-// MatchKind says what a Match compares.
+// MatchKind is the kind of a Match's comparison.
 type MatchKind int
 
 // Kinds of matches, and the fields of Match that count.
@@ -119,7 +119,7 @@ const (
 	ToPorts                 // The protocol is Protocol, and the destination port is First to Last; from 0: any port.
 )
 
-// Match is a condition on packets; Kind says which of the other fields count. They are zero otherwise.
+// Match is a condition on packets; Kind determines which of the other fields count. They are zero otherwise.
 type Match struct {
 	Kind        MatchKind
 	Set         string

@@ -70,7 +70,7 @@ var (
 	errPending  = errors.New("the rules are not in force yet")
 )
 
-// add begins with a sandbox. Whatever else has claimed its pod or its addresses exists no longer.
+// add adds a sandbox. Other sandboxes that claim its pod or its addresses no longer exist.
 func (l *sandboxes) add(s hook.Sandbox) *sandbox {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *sandboxes) abandon(s *sandbox) {
 	l.remove(errReleased, func(other *sandbox) bool { return other == s && !s.finished() })
 }
 
-// provide hands in the Pod of a sandbox as the API server has it.
+// provide supplies the Pod of a sandbox as the API server has it.
 func (l *sandboxes) provide(s *sandbox, p *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,9 +120,9 @@ func (l *sandboxes) has(pod client.ObjectKey) bool {
 	return slices.ContainsFunc(l.list, func(s *sandbox) bool { return s.Namespace == pod.Namespace && s.Name == pod.Name })
 }
 
-// match finds the Pods of sandboxes, among those of the cache or as the API server returned them, and adds both to what
-// is observed. Sandboxes whose Pod was in the cache and is there no longer are forgotten. The function returned answers
-// the requests for all that have a Pod.
+// match finds the Pods of sandboxes, among those of the cache or as the API server returned them, and adds both to the
+// observed objects. Sandboxes whose Pod was in the cache and is there no longer are forgotten. The function returned
+// answers the requests for all that have a Pod.
 func (l *sandboxes) match(o *Observed) (answer func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,8 +188,8 @@ func (c *Controller) Confine(ctx context.Context, network hook.Sandbox) (err err
 	}
 }
 
-// provide reads the Pod of a sandbox from the API server, in case the watch is late. It returns what the request waits
-// for.
+// provide reads the Pod of a sandbox from the API server, in case the watch is late. It returns the reason why the
+// request waits.
 func (c *Controller) provide(ctx context.Context, s *sandbox) error {
 	p := &corev1.Pod{}
 	switch err := c.API.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, p); {
@@ -211,7 +211,7 @@ func (c *Controller) Release(network hook.Sandbox) {
 	c.wake()
 }
 
-// wake asks for a pass. The event of a wake that no pass has seen yet is enough.
+// wake requests a pass. One pending event is enough.
 func (c *Controller) wake() {
 	select {
 	case c.woken <- event.GenericEvent{Object: &corev1.Node{}}:
