@@ -48,8 +48,8 @@ func file(t testing.TB, folder string, s *store.Store, kind chain.Kind, last int
 	return filepath.Join(folder, prefix, object(t, s, kind, last).Name())
 }
 
-// object that ends at a revision. A delta may begin later than where the last request for one ended: on a busy machine a
-// request is answered by two.
+// object returns the one that ends at a revision. A delta may begin later than the end of the one that was requested
+// before: on a busy machine a request can result in two.
 func object(t testing.TB, s *store.Store, kind chain.Kind, last int64) chain.Object {
 	t.Helper()
 	l, err := s.List(context.Background())
