@@ -47,7 +47,8 @@ It is the value bootstrapKubeconfig of the chart "gardenlet".`,
 			if err != nil {
 				return err
 			}
-			token, secret := bootstraptoken.New(args[0], time.Now().Add(valid))
+			end := time.Now().Add(valid)
+			token, secret := bootstraptoken.New(args[0], end)
 			if err := c.Create(cmd.Context(), secret); err != nil {
 				return fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 			}
@@ -57,7 +58,7 @@ It is the value bootstrapKubeconfig of the chart "gardenlet".`,
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "# For the first certificate of the gardenlet of Seed %s, once, until %s.\n%s", args[0],
-				secret.StringData["expiration"], out)
+				end.UTC().Format(time.RFC3339), out)
 			return err
 		},
 	}
