@@ -24,6 +24,8 @@ const (
 	caValidity = 10 * 365 * 24 * time.Hour
 	// backdate moves the beginning of the validity back, because clocks of machines differ slightly.
 	backdate = time.Minute
+	// renewAfter is the share of its lifetime after which a certificate is renewed.
+	renewAfter = 0.8
 	// serialBits keeps serial numbers positive and below the 20 octets that RFC 5280 (4.1.2.2) allows.
 	serialBits = 128
 )
@@ -234,4 +236,9 @@ func latest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// RenewalTime returns the time at which a certificate with this lifetime is renewed: 80 % of it has passed.
+func RenewalTime(notBefore, notAfter time.Time) time.Time {
+	return notBefore.Add(time.Duration(float64(notAfter.Sub(notBefore)) * renewAfter))
 }

@@ -91,7 +91,7 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 			t.Errorf("a Project whose name is too long: %v\n%s", err, out)
 		}
 	})
-	step(t, "an upgrade changes what it is told to, and makes nothing anew", func(t *testing.T) {
+	step(t, "an upgrade changes the given values and keeps certificates and key", func(t *testing.T) {
 		release(t, "upgrade", "--set=apiserver.replicas=1,controllerManager.replicas=1,scheduler.replicas=1")
 		if got := kubectl(t, kubeconfig, "-n", "garden", "get", "deployment", "-o",
 			"jsonpath={.items[*].spec.replicas}"); got != "1 1 1" {

@@ -17,8 +17,6 @@ const (
 	keyCAPrivateKey = "ca.key"
 	// validity of new certificates, the same as in the chart.
 	validity = 365 * 24 * time.Hour
-	// renewAfter is the share of the lifetime after which a certificate is renewed.
-	renewAfter = 0.8
 )
 
 // leaves are the certificates in the Secret, without their endings .crt and .key.
@@ -40,7 +38,7 @@ func renew(data map[string][]byte, c clock.PassiveClock) (map[string][]byte, tim
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		due := renewal(leaf.NotBefore, leaf.NotAfter)
+		due := pki.RenewalTime(leaf.NotBefore, leaf.NotAfter)
 		switch last := !leaf.NotAfter.Before(ca.Cert().NotAfter); {
 		case last:
 			due = ca.Cert().NotAfter // A new one would not be valid for longer.
@@ -53,16 +51,11 @@ func renew(data map[string][]byte, c clock.PassiveClock) (map[string][]byte, tim
 			}
 			out = maps.Clone(out)
 			out[name+".crt"], out[name+".key"] = pair.CertPEM, pair.KeyPEM
-			due = renewal(c.Now(), c.Now().Add(validity))
+			due = pki.RenewalTime(c.Now(), c.Now().Add(validity))
 		}
 		if next.IsZero() || due.Before(next) {
 			next = due
 		}
 	}
 	return out, next, nil
-}
-
-// renewal returns the time at which a certificate is renewed.
-func renewal(notBefore, notAfter time.Time) time.Time {
-	return notBefore.Add(time.Duration(float64(notAfter.Sub(notBefore)) * renewAfter))
 }

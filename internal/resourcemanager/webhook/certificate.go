@@ -22,20 +22,13 @@ const (
 const (
 	// validity of the serving certificate.
 	validity = 90 * 24 * time.Hour
-	// renewAfter is the share of a life after which a certificate is replaced, that of the CA too.
-	renewAfter = 0.8
 )
-
-// renewal is when the certificate is replaced whose life is given.
-func renewal(notBefore, notAfter time.Time) time.Time {
-	return notBefore.Add(time.Duration(float64(notAfter.Sub(notBefore)) * renewAfter))
-}
 
 // next returns the data that the Secret must have, and when it has to be checked again. The CA stays as long as it can,
 // so that the API server need not learn of another one.
 func next(data map[string][]byte, names []string, c clock.PassiveClock) (map[string][]byte, time.Time, error) {
 	ca, err := pki.LoadCA(data[keyCA], data[keyCAPrivateKey], c)
-	if err != nil || !c.Now().Before(renewal(ca.Cert().NotBefore, ca.Cert().NotAfter)) {
+	if err != nil || !c.Now().Before(pki.RenewalTime(ca.Cert().NotBefore, ca.Cert().NotAfter)) {
 		if ca, err = pki.NewCA("gardener-resource-manager-webhooks", c); err != nil {
 			return nil, time.Time{}, err
 		}
@@ -44,7 +37,7 @@ func next(data map[string][]byte, names []string, c clock.PassiveClock) (map[str
 	if _, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]); err == nil {
 		served, err := pki.ParseCert(data[corev1.TLSCertKey])
 		if err == nil && slices.Equal(served.DNSNames, names) && served.CheckSignatureFrom(ca.Cert()) == nil {
-			if due := renewal(served.NotBefore, served.NotAfter); c.Now().Before(due) {
+			if due := pki.RenewalTime(served.NotBefore, served.NotAfter); c.Now().Before(due) {
 				return data, due, nil
 			}
 		}
@@ -59,7 +52,7 @@ func next(data map[string][]byte, names []string, c clock.PassiveClock) (map[str
 	}
 	return map[string][]byte{
 		keyCA: ca.CertPEM, keyCAPrivateKey: ca.KeyPEM, corev1.TLSCertKey: pair.CertPEM, corev1.TLSPrivateKeyKey: pair.KeyPEM,
-	}, renewal(served.NotBefore, served.NotAfter), nil
+	}, pki.RenewalTime(served.NotBefore, served.NotAfter), nil
 }
 
 // served is the certificate of a Secret, parsed once per version of it.

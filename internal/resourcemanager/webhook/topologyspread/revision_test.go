@@ -31,7 +31,7 @@ func TestSameRevision(t *testing.T) {
 				constraint(selector("app", "a", "pod-template-hash", "1")), constraint(selector("pod-template-hash", "1")),
 			},
 		},
-		"the version is asked for by key": {
+		"matchLabelKeys has the version": {
 			labels: map[string]string{"pod-template-hash": "1"},
 			before: []corev1.TopologySpreadConstraint{constraint(selector("app", "a"), "pod-template-hash")},
 			want:   []corev1.TopologySpreadConstraint{constraint(selector("app", "a"), "pod-template-hash")},
