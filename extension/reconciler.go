@@ -2,6 +2,7 @@ package extension
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -324,26 +327,54 @@ func (r *Reconciler[T]) secret(ctx context.Context, obj T) (*corev1.Secret, erro
 	return secret, nil
 }
 
-// removeOperation removes the operation annotation if it still has the value: a newer request must not get lost.
-func (r *Reconciler[T]) removeOperation(ctx context.Context, obj T, value string) error {
-	if obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] != value {
+// removeOperation removes a request that has been read. The server compares operation and timestamp with what was read,
+// because the object may come from a stale cache: a newer request stays, and its own event leads here again.
+func (r *Reconciler[T]) removeOperation(ctx context.Context, obj T, operation string) error {
+	read := obj.GetAnnotations()
+	if read[extensionsv1alpha1.AnnotationOperation] != operation {
 		return nil
 	}
-	before := obj.DeepCopyObject().(T)
-	target := obj.DeepCopyObject().(T)
-	annotations := target.GetAnnotations()
-	delete(annotations, extensionsv1alpha1.AnnotationOperation)
-	target.SetAnnotations(annotations)
-	err := r.Client.Patch(ctx, target, client.MergeFrom(before))
+	patch, err := removalOfRequest(read)
 	if err != nil {
-		if err = client.IgnoreNotFound(err); err != nil {
-			return fmt.Errorf("remove annotation from %s %s: %w", r.Kind, client.ObjectKeyFromObject(obj), err)
-		}
-		return nil
+		return err
 	}
-	obj.SetAnnotations(target.GetAnnotations())
-	obj.SetResourceVersion(target.GetResourceVersion())
+	answer := obj.DeepCopyObject().(T)
+	switch err := r.Client.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch)); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsInvalid(err):
+		log.FromContext(ctx).Info("Keeping a newer request", "kind", r.Kind, "handled", operation)
+		return nil
+	case err != nil:
+		return fmt.Errorf("remove annotation from %s %s: %w", r.Kind, client.ObjectKeyFromObject(obj), err)
+	}
+	obj.SetAnnotations(answer.GetAnnotations())
+	obj.SetResourceVersion(answer.GetResourceVersion())
 	return nil
+}
+
+// removalOfRequest is the JSON patch that removes the operation if it and its timestamp are still as in annotations.
+func removalOfRequest(annotations map[string]string) ([]byte, error) {
+	type step struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value string `json:"value"`
+	}
+	path := func(annotation string) string {
+		return "/metadata/annotations/" + strings.ReplaceAll(annotation, "/", "~1")
+	}
+	var steps []step
+	for _, key := range []string{extensionsv1alpha1.AnnotationOperation, extensionsv1alpha1.AnnotationTimestamp} {
+		if value, ok := annotations[key]; ok {
+			steps = append(steps, step{Op: "test", Path: path(key), Value: value})
+		}
+	}
+	steps = append(steps, step{Op: "remove", Path: path(extensionsv1alpha1.AnnotationOperation)})
+	patch, err := json.Marshal(steps)
+	if err != nil {
+		return nil, fmt.Errorf("encode the removal of a request: %w", err)
+	}
+	return patch, nil
 }
 
 var errNoFinalizer = errors.New("kind Extension needs a finalizer suffix")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -255,7 +257,10 @@ func newWorld(t *testing.T, c client.WithWatch, before, operation string) reconc
 	obj := newInfra().(infra)
 	obj.Namespace, obj.Name = testNamespace, "a"
 	req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
-	obj.Annotations = map[string]string{extensionsv1alpha1.AnnotationOperation: operation}
+	obj.Annotations = map[string]string{
+		extensionsv1alpha1.AnnotationOperation: operation,
+		extensionsv1alpha1.AnnotationTimestamp: "2026-01-02T03:04:05.000000005Z",
+	}
 	if before != "" {
 		obj.Annotations[extensionsv1alpha1.AnnotationOperation] = before
 	}
@@ -286,6 +291,67 @@ func newWorld(t *testing.T, c client.WithWatch, before, operation string) reconc
 		t.Fatal(err)
 	}
 	return req
+}
+
+// TestNewerRequestIsKept: the object that is reconciled comes from a cache that has not seen the newest request.
+func TestNewerRequestIsKept(t *testing.T) {
+	const newer = "2026-01-02T03:04:05.000000006Z"
+	for _, tc := range []struct{ name, before, read, newer string }{
+		{"reconcile, asked for again", extensionsv1alpha1.OperationReconcile, extensionsv1alpha1.OperationReconcile,
+			extensionsv1alpha1.OperationReconcile},
+		{"reconcile after a restore", extensionsv1alpha1.OperationReconcile, extensionsv1alpha1.OperationRestore,
+			extensionsv1alpha1.OperationReconcile},
+		{"restore after a migration", extensionsv1alpha1.OperationReconcile, extensionsv1alpha1.OperationMigrate,
+			extensionsv1alpha1.OperationRestore},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			base := fake.NewClientBuilder().WithScheme(scheme()).WithStatusSubresource(&extensionsv1alpha1.Infrastructure{}).
+				Build()
+			req := newWorld(t, base, tc.before, tc.read)
+			stale := &extensionsv1alpha1.Infrastructure{}
+			if err := base.Get(t.Context(), req.NamespacedName, stale); err != nil {
+				t.Fatal(err)
+			}
+			asked := stale.DeepCopy()
+			asked.Annotations[extensionsv1alpha1.AnnotationOperation] = tc.newer
+			asked.Annotations[extensionsv1alpha1.AnnotationTimestamp] = newer
+			if err := base.Update(t.Context(), asked); err != nil {
+				t.Fatal(err)
+			}
+			behind := interceptor.NewClient(base, interceptor.Funcs{
+				Get: func(
+					ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+				) error {
+					if infra, ok := obj.(*extensionsv1alpha1.Infrastructure); ok {
+						stale.DeepCopyInto(infra)
+						return nil
+					}
+					return c.Get(ctx, key, obj, opts...)
+				},
+				Patch: func(
+					ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+				) error {
+					err := c.Patch(ctx, obj, patch, opts...)
+					if err != nil && strings.Contains(err.Error(), "test failed") { // A server answers so.
+						return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+							err.Error(), 0, true)
+					}
+					return err
+				},
+			})
+			_, err := newReconciler(behind, newActuator()).Reconcile(t.Context(), req)
+			if err != nil && !apierrors.IsConflict(err) {
+				t.Fatal(err)
+			}
+			got := &extensionsv1alpha1.Infrastructure{}
+			if err := base.Get(t.Context(), req.NamespacedName, got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Annotations[extensionsv1alpha1.AnnotationOperation] != tc.newer {
+				t.Errorf("annotations are %v, want the operation %q still to be done", got.Annotations, tc.newer)
+			}
+		})
+	}
 }
 
 func TestWaitingIsShownAndEnds(t *testing.T) {

@@ -132,7 +132,9 @@ func (r *Reconciler) finish(ctx context.Context, entry *corev1beta1.BackupEntry)
 	if len(entry.Annotations) == len(before.Annotations) {
 		return nil
 	}
-	if err := r.Garden.Patch(ctx, entry, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	// The entry may come from a stale cache: a request that has come meanwhile must stay.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Garden.Patch(ctx, entry, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the request to restore BackupEntry %s: %w", client.ObjectKeyFromObject(entry), err)
 	}
 	return nil
