@@ -39,7 +39,7 @@ func OperationRequested() predicate.Predicate {
 			if !ok1 || !ok2 {
 				return false
 			}
-			// Our own status writes come back here, too: while deleting, and while an operation waits that was asked for.
+			// Our own status writes are events, too: during a deletion, and while a requested operation waits.
 			own := !equality.Semantic.DeepEqual(before.GetDefaultStatus(), after.GetDefaultStatus())
 			asked := operationAnnotation(after) && (!own || !operationAnnotation(before))
 			deleting := !after.GetDeletionTimestamp().IsZero() && !own

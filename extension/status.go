@@ -22,8 +22,8 @@ const (
 	progressFailed  = 50
 	progressDone    = 100
 
-	// recheckMax bounds how long an unfinished operation sleeps when its actuator names no time: watches should have woken
-	// it long before.
+	// recheckMax is the time after which an unfinished operation is checked again if its actuator names none: events of
+	// the watches normally come long before.
 	recheckMax = time.Minute
 )
 
@@ -57,13 +57,13 @@ func (p *progress[T]) start(ctx context.Context) error {
 // finish says what came out of a call of the actuator and returns what the queue needs to know.
 func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (reconcile.Result, error) {
 	status := p.obj.GetDefaultStatus()
-	// The actuator has no say in these.
+	// The actuator must not change these fields.
 	kept := p.before.GetDefaultStatus()
 	status.LastOperation, status.LastError, status.ObservedGeneration = kept.LastOperation, kept.LastError,
 		kept.ObservedGeneration
 
 	if apierrors.IsConflict(actErr) || apierrors.IsAlreadyExists(actErr) {
-		// The cache was behind; that is no error a user should see.
+		// The cache was stale, which is no error for users.
 		result, actErr = Waiting(fmt.Sprintf("%s of %s: %v", p.op, p.kind, actErr), retryMin), nil
 	}
 	switch {
@@ -92,7 +92,7 @@ func (p *progress[T]) finish(ctx context.Context, result Result, actErr error) (
 		ctrl.LoggerFrom(ctx).Info("Operation succeeded", "operation", p.op, "kind", p.kind)
 		status.LastError = nil
 		status.ObservedGeneration = p.obj.GetGeneration()
-		// A success is always written: its time tells the gardenlet which request it answers.
+		// A success is always written: by its time the gardenlet matches it to a request.
 		status.LastOperation = nil
 		p.set(corev1beta1.LastOperationStateSucceeded, progressDone, fmt.Sprintf("%s of %s succeeded", p.op, p.kind))
 		return reconcile.Result{}, p.write(ctx)
@@ -117,7 +117,7 @@ func (p *progress[T]) write(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(p.obj, p.before) {
 		return nil
 	}
-	// The answer has the server's spec and annotations, but the operation goes on with those it began with.
+	// The response has the server's spec and annotations, but the operation continues with those that it began with.
 	answer := p.obj.DeepCopyObject().(T)
 	if err := p.client.Status().Patch(ctx, answer, client.MergeFrom(p.before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch status of %s %s: %w", p.kind, client.ObjectKeyFromObject(p.obj), err)

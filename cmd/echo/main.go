@@ -123,7 +123,7 @@ func get(ctx context.Context, url string, timeout time.Duration, tokenFile strin
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err // Names method and URL.
+		return err // The error names method and URL.
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(out, response.Body); err != nil {

@@ -91,7 +91,7 @@ func sorted(codes []corev1beta1.ErrorCode) []corev1beta1.ErrorCode {
 type class struct {
 	code    corev1beta1.ErrorCode
 	pattern *regexp.Regexp
-	without *regexp.Regexp // Cut out first, for words that contain another class' word.
+	without *regexp.Regexp // Removed from the text first: terms that contain a word of another class.
 }
 
 // words makes a pattern of alternatives, case-insensitive.

@@ -56,7 +56,7 @@ func Apply(ctx context.Context, c client.Client, scheme *runtime.Scheme, set Set
 			return nil
 		}
 		mr.Spec.Class = nil
-		mr.Spec.InjectLabels = map[string]string{labelNoClean: "true"} // The cleanup of the Shoot leaves them to us.
+		mr.Spec.InjectLabels = map[string]string{labelNoClean: "true"} // The clean-up of the Shoot must not delete them.
 		return nil
 	}); err != nil {
 		return fmt.Errorf("apply managed resource %q: %w", set.Name, err)

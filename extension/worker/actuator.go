@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// recheck is how often machines are looked at when no watch speaks up.
+	// recheck is the interval at which machines are checked without an event.
 	recheck = 30 * time.Second
-	// recheckSecrets is how often to look once only classes and Secrets are left: the machine controller lets go of them
-	// within milliseconds, and Secrets are not watched.
+	// recheckSecrets is the interval of checks once only classes and Secrets are left: the machine controller releases
+	// them within milliseconds, and Secrets are not watched.
 	recheckSecrets = time.Second
 
 	mcmName             = "machine-controller-manager"
@@ -183,7 +183,7 @@ func (a *Actuator) Restore(
 	}
 	result, err := a.Reconcile(ctx, w, cluster)
 	if err == nil && result.IsDone() {
-		w.Status.State = nil // The machine objects tell the truth now; the next migration must not find an old one.
+		w.Status.State = nil // The machine objects replace it; the next migration must not find an old state.
 	}
 	return result, err
 }
@@ -579,7 +579,7 @@ func (a *Actuator) credentialsInUse(ctx context.Context, w *extensionsv1alpha1.W
 	for _, f := range secret.Finalizers {
 		if f == finalizerMCM || f == finalizerMCMManager {
 			if !a.controllerRuns(ctx, w.Namespace) {
-				return "", nil // Nobody is there to let go, and no machine is left that would need it.
+				return "", nil // No controller runs that could remove the finalizer, and no machine needs the Secret.
 			}
 			return fmt.Sprintf("secret %q is still held by the machine controller", secret.Name), nil
 		}

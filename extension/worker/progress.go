@@ -64,7 +64,7 @@ func progress(want []Wanted, have observed, hibernated bool) (string, error) {
 		}
 	}
 	reason := strings.Join(reasons, "; ")
-	if failed != nil && reason != "" { // What is wrong with one pool must not hide what another waits for.
+	if failed != nil && reason != "" { // The error of one pool must not hide the reason why another waits.
 		return "", fmt.Errorf("%w; %s", failed, reason)
 	}
 	return reason, failed
@@ -100,9 +100,9 @@ func failures(want []Wanted, have observed) error {
 const DefaultMachineTimeout = 10 * time.Minute
 
 const (
-	// cloudMessage begins what machine-controller-manager writes when a machine could not be created.
+	// cloudMessage is the prefix of machine-controller-manager's descriptions of failed creations.
 	cloudMessage = "Cloud provider message - "
-	// drainFailed begins what machine-controller-manager writes when pods could not be evicted.
+	// drainFailed is the prefix of machine-controller-manager's descriptions of failed evictions.
 	drainFailed = "Drain failed due to - "
 )
 
@@ -123,7 +123,7 @@ func codesOf(description string) []corev1beta1.ErrorCode {
 	if text, found := strings.CutPrefix(description, cloudMessage); found {
 		return errorcode.OfText(text)
 	}
-	if strings.HasPrefix(description, drainFailed) { // A PodDisruptionBudget is in the way until the drain is forced.
+	if strings.HasPrefix(description, drainFailed) { // A PodDisruptionBudget blocks it until the drain is forced.
 		return slices.DeleteFunc(errorcode.OfText(description), func(c corev1beta1.ErrorCode) bool {
 			return c != corev1beta1.ErrorRetryableConfigurationProblem
 		})

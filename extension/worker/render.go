@@ -22,13 +22,13 @@ const (
 	labelName       = "name" // Selects the machines of a MachineDeployment.
 	labelWorkerName = "worker.gardener.cloud/name"
 	labelPurpose    = "gardener.cloud/purpose"
-	// annotationInPlace of a MachineDeployment is the hash of what the update in place brings that was asked for last.
+	// annotationInPlace of a MachineDeployment is the hash of the update in place that was requested last.
 	annotationInPlace = "worker.hortus.dev/in-place-hash"
 	purposeClass      = "machineclass"
 
-	keyUserData = "userData" // Where the machine-controller-manager looks for it.
+	keyUserData = "userData" // The key that machine-controller-manager reads.
 
-	// Values the contract fixes for every provider.
+	// Values that the contract prescribes for every provider.
 	minReadySeconds      = 500
 	revisionHistoryLimit = 0
 
@@ -49,8 +49,8 @@ type Wanted struct {
 	pool     *extensionsv1alpha1.WorkerPool
 	machine  Machine
 	surge    intstr.IntOrString
-	missing  intstr.IntOrString // How many may be unavailable.
-	inPlace  string             // Hash of what an update in place brings, for such pools.
+	missing  intstr.IntOrString // Maximum number of unavailable machines.
+	inPlace  string             // Hash of an update in place, for pools that are updated so.
 	worker   *extensionsv1alpha1.Worker
 	replicas int32
 }
@@ -131,7 +131,7 @@ func (w *Wanted) renderClass() *machinev1alpha1.MachineClass {
 	if t := w.pool.NodeTemplate; t != nil {
 		class.NodeTemplate = &machinev1alpha1.NodeTemplate{
 			Capacity: withGPU(t.Capacity), VirtualCapacity: t.VirtualCapacity, InstanceType: w.pool.MachineType,
-			// The machine controller insists on a zone. Without zones the region is the only place there is.
+			// The machine controller requires a zone. A pool without zones has only its region.
 			Region: w.worker.Spec.Region, Zone: cmp.Or(w.Zone, w.worker.Spec.Region),
 			Architecture: ptr.To(ptr.Deref(w.pool.Architecture, "amd64")),
 		}

@@ -20,7 +20,7 @@ type Host struct {
 }
 
 func describeHost(now time.Time) Host {
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // Only described where there is one.
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // Left empty if the file does not exist.
 	return Host{
 		Time: now.UTC().Round(time.Second), CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)),
 		LoadBefore: load1(),

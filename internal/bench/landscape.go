@@ -166,7 +166,7 @@ func Landscape(ctx context.Context, s site, o LandscapeOptions) (report *Landsca
 		return nil, err
 	}
 	b.compare(without, with)
-	for range 2 { // There and back.
+	for range 2 { // To the other seed and back.
 		b.Progress("moving Shoot %s", clusterName(0))
 		times, err := s.Move(ctx, clusterName(0))
 		if err != nil {
@@ -251,7 +251,7 @@ func (b *landscapeBench) createShoot(ctx context.Context, name string) error {
 	err := b.site.AwaitSucceeded(ctx, name)
 	times.SucceededSeconds = b.now().Sub(start).Seconds()
 	if err != nil {
-		cancel() // Nobody waits for the Node any more.
+		cancel() // The wait for the Node ends.
 	}
 	ready := <-node
 	times.NodeReadySeconds = ready.at.Sub(start).Seconds()

@@ -14,7 +14,7 @@ import (
 const (
 	// quietPeriod is the pause between two requests of the quiet tenant, which should not cause the load itself.
 	quietPeriod = 20 * time.Millisecond
-	// warmUp is the time after which noise is loud.
+	// warmUp is the time until the noise has reached its full rate.
 	warmUp     = 3 * time.Second
 	configMaps = "/api/v1/namespaces/default/configmaps"
 	quietName  = "bench-quiet"

@@ -109,7 +109,7 @@ func newNoiseCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := leastShare(); err != nil { // The figures are of use without it, and worse.
+			if err := leastShare(); err != nil { // The figures are worse without it, but still useful.
 				fmt.Fprintf(command.ErrOrStderr(), "the share of noisy clients stays as it is: %v\n", err)
 			}
 			return obeyNoiseOrder(command.Context(), command.InOrStdin(), command.OutOrStdout())
@@ -121,7 +121,7 @@ func newNoiseCommand() *cobra.Command {
 // first, and by priority only within one; it does so for processes without a cgroup of their own.
 func leastShare() error {
 	err := os.WriteFile("/proc/self/autogroup", []byte("19"), 0)
-	if errors.Is(err, os.ErrNotExist) { // The kernel does not.
+	if errors.Is(err, os.ErrNotExist) { // The kernel has no autogroups.
 		return nil
 	}
 	return err

@@ -61,7 +61,7 @@ func readProcesses(proc string) ([]process, error) {
 	var processes []process
 	for _, dir := range dirs {
 		p, err := readProcess(dir)
-		if ended(err) || errors.Is(err, fs.ErrPermission) { // Process 1 of a virtual machine may hide from root too.
+		if ended(err) || errors.Is(err, fs.ErrPermission) { // Process 1 of a virtual machine may be hidden even from root.
 			continue
 		}
 		if err != nil {

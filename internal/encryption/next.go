@@ -95,13 +95,13 @@ func nextProviders(inUse, end []Provider, s State) []Provider {
 	writer := end[0]
 	switch {
 	case !slices.Contains(inUse, writer):
-		return ordered(inUse[0], slices.Concat(inUse, end)...) // Learn.
+		return ordered(inUse[0], slices.Concat(inUse, end)...) // Read with the target's writer, too.
 	case inUse[0] != writer && s.RolledOut:
-		return ordered(writer, slices.Concat(inUse, end)...) // Write.
+		return ordered(writer, slices.Concat(inUse, end)...) // Write with it.
 	case inUse[0] != writer:
 		return ordered(inUse[0], slices.Concat(inUse, end)...)
 	case s.RolledOut && s.Rewritten:
-		return end // Drop.
+		return end // Drop all others.
 	}
 	return ordered(writer, slices.Concat(inUse, end)...)
 }

@@ -196,7 +196,7 @@ func (m *Member) awaitPermission(ctx context.Context) {
 		}
 		said = d.Verdict
 		if d.Verdict != fence.Wait {
-			m.holder.drop() // It will not run soon.
+			m.holder.drop() // Etcd will not run soon.
 		}
 		if d.Verdict == fence.Superseded && m.Superseded != nil {
 			m.Superseded(d.Reason)
@@ -268,7 +268,7 @@ func (m *Member) serve(
 	if err := m.awaitReady(ctx, p); err != nil || ctx.Err() != nil {
 		return noTurn, err
 	}
-	m.holder.release() // First: the end of the turn is written to etcd, too.
+	m.holder.release() // Before the end of the turn, which is written to etcd, too.
 	ready()
 	if m.Healthy != nil {
 		m.Healthy()
@@ -346,7 +346,7 @@ func (m *Member) watch(ctx context.Context, p *process, running configuration.Co
 		case configuration.Restart:
 			m.Log.Info("Etcd has to be restarted", "changed", what)
 			if m.Reloaded != nil {
-				m.Reloaded() // Other members may have been restarted with it already.
+				m.Reloaded() // Other members may already run with the new configuration.
 			}
 			if m.Turn == nil {
 				return noTurn, m.holder.open()
@@ -492,7 +492,7 @@ func (m *Member) set(state etcdbackup.EtcdState, message string) {
 	}
 	m.status.State, m.status.Message = state, message
 	if state == etcdbackup.EtcdStarting {
-		m.status.Data = "fine" // From now on there is some.
+		m.status.Data = "fine" // A started etcd has data.
 	}
 	if state != etcdbackup.EtcdRunning {
 		m.status.Configuration = ""

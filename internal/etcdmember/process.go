@@ -56,11 +56,11 @@ type process struct {
 func startProcess(program string, args []string, lock *os.File) (*process, error) {
 	p := &process{command: exec.Command(program, args...), ended: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr = os.Stdout, os.Stderr
-	p.command.ExtraFiles = []*os.File{lock} // Inherited, so that the lock lasts as long as etcd.
+	p.command.ExtraFiles = []*os.File{lock} // Etcd inherits the lock, so that it lasts as long as etcd runs.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // The signal comes when the thread ends that has started the process.
+		runtime.LockOSThread() // The kernel sends the signal when the thread that started the process ends.
 		defer runtime.UnlockOSThread()
 		err := p.command.Start()
 		started <- err

@@ -21,7 +21,7 @@ type Result struct {
 	Done    []string
 	Waiting []Wait
 	Failed  []Failure
-	// Blocked steps were not reached: a step that they depend on waits or failed.
+	// Blocked steps were not run: a step that they depend on waits or has failed.
 	Blocked []string
 	Skipped []Skip
 	// Recheck is how soon a waiting step needs another pass; 0 if watches cover all of them.
@@ -31,7 +31,7 @@ type Result struct {
 // Wait is a step that has not reached its goal yet.
 type Wait struct {
 	Step, Reason string
-	// For is how long the step has been waiting, on this or something earlier; 0 without [Timers].
+	// For is how long the step has been waiting, for this or an earlier reason; 0 without [Timers].
 	For time.Duration
 }
 
@@ -91,7 +91,7 @@ func (r Result) Description() string {
 	}
 	var reasons []string
 	for _, w := range r.Waiting {
-		if !slices.Contains(reasons, w.Reason) { // Two steps may wait for the same.
+		if !slices.Contains(reasons, w.Reason) { // Two steps may wait for the same reason.
 			reasons = append(reasons, w.Reason)
 			parts = append(parts, w.String())
 		}
@@ -242,7 +242,7 @@ func (s *state) limit(name string, limit time.Duration, opts Options) (over time
 	}
 	w := wait{name, s.outcome.limit != 0}
 	var before time.Duration
-	if w.ownLimit { // Which may alternate with others, and counts from its first time.
+	if w.ownLimit { // It may alternate with other waits, and counts from its first occurrence.
 		before = opts.Timers.reset(now, wait{name, false})
 	}
 	limit = cmp.Or(s.outcome.limit, limit, DefaultLimit)

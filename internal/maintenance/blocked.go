@@ -35,7 +35,7 @@ func awakeInWindow(w Window, schedules Schedules, asleep bool, now time.Time) bo
 			fire.At = end
 		}
 		if !asleep {
-			// A window that has begun before the Shoot woke up counts as well.
+			// A window that began before the Shoot woke up counts, too.
 			if begin, _ := w.Occurrence(at); begin.Before(fire.At) {
 				return true
 			}

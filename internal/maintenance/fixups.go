@@ -148,9 +148,9 @@ func MayNeedFixUp(spec *corev1beta1.ShootSpec) bool {
 		k.KubeProxy == nil &&
 		k.Kubelet == nil && k.ClusterAutoscaler == nil &&
 		!slices.ContainsFunc(spec.Provider.Workers, func(w corev1beta1.Worker) bool { return !plain(w.Kubernetes) }) {
-		return false // Most Shoots: nothing needs to be copied.
+		return false // Most Shoots need no copy.
 	}
-	// What was dropped before the known minors is refused by these too.
+	// The known minors also reject everything that earlier ones dropped.
 	first, last := corev1beta1.KnownKubernetesMinors()
 	for minor := first; minor <= last; minor++ {
 		probe := corev1beta1.ShootSpec{Kubernetes: *spec.Kubernetes.DeepCopy()}

@@ -28,7 +28,7 @@ func (d *Decider) RefusedBy(before, after *Cluster) string {
 		}
 		if i < len(before.Pools) && before.Pools[i].Kubernetes != pool.Kubernetes &&
 			d.profile.KubernetesVersion(pool.Kubernetes) == nil {
-			// The limit was a control plane whose own version is gone.
+			// The target was lowered to the control plane's version, which the CloudProfile no longer has.
 			reasons = append(reasons, fmt.Sprintf("worker pool %q: Kubernetes version %s does not exist in CloudProfile",
 				pool.Name, pool.Kubernetes))
 		}

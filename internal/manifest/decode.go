@@ -76,7 +76,7 @@ func (s *search) below(in any, path string, alone func(value any) map[string]any
 			if !s.value(in[key], childPath(path, key), alone) {
 				continue
 			}
-			if found = true; s.decode(alone(in[key])) != nil { // Without its wrong content it is still wrong.
+			if found = true; s.decode(alone(in[key])) != nil { // It is wrong even without its invalid content.
 				delete(in, key)
 			}
 		}
@@ -103,7 +103,7 @@ func (s *search) value(value any, path string, alone func(value any) map[string]
 	if s.decode(alone(empty(value))) != nil || !s.below(value, path, alone) {
 		message := reason(err.Error())
 		if message == mustBeString && s.decode(alone("")) != nil {
-			message = mustHaveFields // The type's name does not distinguish the two.
+			message = mustHaveFields // The name of the type is the same for both messages.
 		}
 		s.problems = append(s.problems, Problem{Type: TypeMalformed, Field: path, Value: value, Message: message})
 	}

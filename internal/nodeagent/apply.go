@@ -148,14 +148,14 @@ func (r *round) run(ctx context.Context) error {
 	}
 	for _, work := range slices.Clone(r.changes.Units) {
 		if work.Name == config.UnitName {
-			continue // After all others, since it ends this process.
+			continue // This unit comes last, since acting on it ends this process.
 		}
 		log.Info("Acting on unit", "unit", work.Name, "restart", work.Restart, "delete", work.Delete)
 		if err := r.act(ctx, work); err != nil {
 			return err
 		}
 	}
-	if err := r.writeRegistries(ctx, true); err != nil { // Some wait for what units have started.
+	if err := r.writeRegistries(ctx, true); err != nil { // Some registries wait for what units have started.
 		return err
 	}
 	for _, path := range slices.Clone(r.changes.DeleteFiles) {
@@ -350,7 +350,7 @@ func (r *round) command(ctx context.Context, u *extensionsv1alpha1.Unit, restart
 }
 
 func (r *round) deleteUnit(ctx context.Context, work change.Unit) error {
-	// Without its file the unit never belonged to the configuration: it continues with fewer drop-ins.
+	// A unit whose file is not in the configuration belongs to the machine: it continues with fewer drop-ins.
 	if !work.DeleteFile {
 		if len(work.DeleteDropIns) == 0 {
 			return nil

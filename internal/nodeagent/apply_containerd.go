@@ -39,7 +39,7 @@ func (r *round) configureContainerd(ctx context.Context) error {
 	path := r.path(config.ContainerdConfigFile)
 	current, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		current, err = []byte("version = 3\n"), nil // All else is containerd's default.
+		current, err = []byte("version = 3\n"), nil // Everything else is containerd's default.
 	}
 	if err != nil {
 		return fmt.Errorf("read configuration of containerd: %w", err)

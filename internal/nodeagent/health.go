@@ -45,7 +45,7 @@ func (f failing) next(now time.Time, healthy bool) (failing, bool) {
 	case f.since.IsZero():
 		return failing{since: now}, false
 	case now.Sub(f.since) >= maxFailureDuration:
-		return failing{since: now}, true // Counts anew, so that the unit has the same time to recover.
+		return failing{since: now}, true // The time begins anew, so that the unit has as long to recover.
 	}
 	return f, false
 }

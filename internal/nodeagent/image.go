@@ -57,7 +57,7 @@ func (c *Containerd) Check(ctx context.Context) error {
 // Extract implements ImageExtractor.
 func (c *Containerd) Extract(ctx context.Context, image, pathInImage, target string, mode fs.FileMode) (bool, error) {
 	ctx = namespaces.WithNamespace(ctx, containerdNamespace)
-	// The lease keeps the garbage collector from the snapshot while it is in use.
+	// The lease protects the snapshot from the garbage collector while it is in use.
 	ctx, release, err := c.client.WithLease(ctx)
 	if err != nil {
 		return false, fmt.Errorf("extract %s from %s: make lease: %w", pathInImage, image, err)
@@ -101,7 +101,7 @@ func (c *Containerd) copyOut(
 	}
 	snapshots := c.client.SnapshotService(snapshotter)
 	key := fmt.Sprintf("node-agent-%x", sha256.Sum256([]byte(image.Name()+target)))
-	if err := snapshots.Remove(ctx, key); err != nil && !errdefs.IsNotFound(err) { // Left by a process that was killed.
+	if err := snapshots.Remove(ctx, key); err != nil && !errdefs.IsNotFound(err) { // Of a killed process.
 		return false, fmt.Errorf("remove old snapshot: %w", err)
 	}
 	mounts, err := snapshots.View(ctx, key, identity.ChainID(layers).String())

@@ -123,7 +123,7 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 	}
 	if !isBack(node, bootID, round.next.InPlaceUpdates) {
 		log.FromContext(ctx).Info("Waiting until the kubelet reports the node as ready after the update")
-		return nil // Until the kubelet's next report, or the machine controller's timeout.
+		return nil // The kubelet's next report triggers the next pass, or the machine controller gives up.
 	}
 	if err := r.InPlace.deletePods(ctx, node.Name); err != nil {
 		return err
@@ -134,13 +134,13 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 	if err := r.reportApplied(ctx, node, round.checksum, true); err != nil {
 		return err
 	}
-	return round.finish() // At the end: without its record, an update after which the agent was stopped is never reported.
+	return round.finish() // Last: without the record a restarted node agent would never report the update.
 }
 
 func (r *Reconciler) tryInPlace(ctx context.Context, round *round, node *corev1.Node) error {
 	flags := &round.changes.InPlace
 	if flags.CPUManagerPolicy {
-		// The kubelet refuses to start with the state of another policy.
+		// The kubelet does not start with the state of another policy.
 		if err := removeFile(round.path(config.KubeletDir, "cpu_manager_state")); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (r *Reconciler) tryInPlace(ctx context.Context, round *round, node *corev1.
 			return err
 		}
 	}
-	// Tokens are bound to objects and fetched anew by those who use them; nothing on the node holds an old one.
+	// Tokens are bound to objects, and their users request new ones; nothing on the node keeps an old one.
 	flags.KeyRotation = false
 	return round.save()
 }

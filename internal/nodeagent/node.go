@@ -58,7 +58,7 @@ func (r *UnitRestarter) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if !self {
 		return reconcile.Result{}, nil
 	}
-	// Only now: the annotation is gone, so this happens once.
+	// The annotation is already removed, so the restart happens once.
 	if err := r.Units.Restart(ctx, config.UnitName); err != nil {
 		return reconcile.Result{}, fmt.Errorf("restart unit %s: %w", config.UnitName, err)
 	}

@@ -150,7 +150,7 @@ func (r *Reconciler) runOSUpdate(ctx context.Context, round *round, node *corev1
 		return &failure{reason: "the extension of the operating system offers no update in place"}
 	}
 	round.changes.OSUpdate = &change.OSUpdate{Version: state.wanted, BootID: state.bootID}
-	if err := round.save(); err != nil { // Before the Node: an announced update without it counts as rolled back.
+	if err := round.save(); err != nil { // Before the Node: without this record an announced update counts as rolled back.
 		return err
 	}
 	before := node.DeepCopy()
@@ -166,7 +166,7 @@ func (r *Reconciler) runOSUpdate(ctx context.Context, round *round, node *corev1
 			return ErrRestarting // The update reboots the machine; the installed version shows the result after that.
 		}
 		before := node.DeepCopy()
-		delete(node.Annotations, config.AnnotationUpdatingOS) // Nothing was installed, so another try may come.
+		delete(node.Annotations, config.AnnotationUpdatingOS) // Nothing was installed, so it may be retried.
 		return errors.Join(err, r.Client.Patch(ctx, node, client.MergeFrom(before)))
 	}
 	ended := metav1.NewTime(r.Clock.Now())
@@ -183,7 +183,7 @@ func (u *InPlaceUpdater) runUpdate(ctx context.Context, update *extensionsv1alph
 	})
 	detail := strings.TrimSpace(string(output))
 	switch {
-	case err != nil: // Only network problems are tried to the end of the time.
+	case err != nil: // Only network problems are retried until the timeout.
 		return fmt.Errorf("update the operating system: %w: %s", err, detail)
 	case last != nil:
 		return &failure{reason: fmt.Sprintf("the update of the operating system failed: %v: %s", last, detail)}

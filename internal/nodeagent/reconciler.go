@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	// Its turn has come when it is drained, since nodes are drained one after the other.
+	// A drained node may be updated now, since nodes are drained one after the other.
 	switch ready := node != nil && readyForUpdate(node); {
 	case ready && (round.changes.InPlace.Any() || round.changes.Drained):
 		if err := round.start(true); err != nil {

@@ -49,7 +49,7 @@ type Claim struct {
 	// Settled means that the holder has all it needs, so that other seeds can delete their remains of the control
 	// plane.
 	Settled bool
-	// Called is the seed that is to prepare, Prepared the one that has done so; "" if there is none.
+	// Called is the seed that has to prepare, Prepared the seed that has prepared; "" if there is none.
 	Called, Prepared string
 	// Progress is the reason why the called seed waits, for users.
 	Progress string
@@ -203,7 +203,7 @@ func Leave(ctx context.Context, garden client.Client, from string, shoot types.U
 	if err := left.writeTo(l, now); err != nil {
 		return err
 	}
-	// Without the seed's namespace the garden does not know the seed any more.
+	// If the seed's namespace is missing, the garden no longer knows the seed.
 	if err := kube.Apply(ctx, garden, l, fieldOwner); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("tell Seed %q that it has lost the control plane, Lease %s/%s: %w", from, l.Namespace, l.Name, err)
 	}
@@ -282,7 +282,7 @@ func Change(
 	}}
 	if found {
 		err = garden.Update(ctx, l, client.FieldOwner(fieldOwner))
-	} else { // A gardenlet may make only what it can name in the request.
+	} else { // Gardenlets may create only objects that the request names, as only apply does.
 		err = kube.Apply(ctx, garden, l, fieldOwner)
 	}
 	if err != nil {

@@ -19,7 +19,8 @@ const (
 	// maxRequests bounds the requests of one Read: 500,000 objects in pages that are not full of bytes. An API server that
 	// is not the cluster's own may announce one empty page after the other.
 	maxRequests = 2000
-	// maxDuration bounds one Read together with its visits: a server that is made slow must not keep the caller for hours.
+	// maxDuration bounds one Read together with its visits: a server that is deliberately slow must not occupy the caller
+	// for hours.
 	maxDuration = 5 * time.Minute
 )
 

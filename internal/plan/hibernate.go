@@ -69,7 +69,7 @@ func newTimeline(h *corev1beta1.Hibernation, from, to time.Time) *timeline {
 	state := l.initially
 	fires, err := maintenance.ParseSchedules(h.Schedules)
 	if err != nil {
-		return l // The API server does not let such schedules in; without them the state stays.
+		return l // The API server rejects such schedules; without them the state never changes.
 	}
 	for t := from; ; {
 		fire, ok := fires.Next(t)

@@ -43,10 +43,10 @@ type Shoot struct {
 	window          maintenance.Window
 	hibernation     *corev1beta1.Hibernation
 	rotations       []maintenance.Rotation
-	startable       bool      // The API server lets operations start, as things are.
+	startable       bool      // The API server would accept a new operation in the current state.
 	deferred        []string  // Operations to start in the next maintenance.
 	maintained      time.Time // The last maintenance that did something.
-	asked           bool      // A maintenance has been asked for at once.
+	asked           bool      // An immediate maintenance has been requested.
 	deleting        bool
 	spec            *corev1beta1.ShootSpec // Only if a Kubernetes update may remove fields.
 }
@@ -163,7 +163,7 @@ func (in *Input) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 		}
 	}
 	if maintenance.MayNeedFixUp(&shoot.Spec) {
-		spec := shoot.Spec // A pointer into the Fleet would keep all of it.
+		spec := shoot.Spec // A pointer into the Fleet would keep all of it in memory.
 		s.spec = &spec
 	}
 	return s

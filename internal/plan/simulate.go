@@ -21,7 +21,7 @@ type Options struct {
 func Make(in *Input, o Options) *Plan {
 	p := &Plan{At: o.At, Until: o.Until, Shoots: make([]ShootPlan, len(in.Shoots))}
 	hibernation := newTimelines(o.At, o.Until)
-	const batch = 64 // Large enough that taking one is cheap, small enough that no processor is left waiting.
+	const batch = 64 // Large enough that taking a batch is cheap, small enough to keep all processors busy.
 	var next int
 	var mu sync.Mutex
 	take := func() (from, to int) {
@@ -171,7 +171,7 @@ func (s *simulation) nextAwake(t time.Time) (time.Time, bool) {
 	if t.Before(s.awake) {
 		return s.awake, !s.awake.After(s.Until)
 	}
-	// Runs follow each other the same way wherever one starts, so the search need not begin at t again.
+	// The sequence of runs does not depend on the start, so the search need not begin at t again.
 	run := s.nextRun(t)
 	for !run.After(s.Until) && s.sleep.at(run) {
 		if !s.sleep.everAwakeAfter(run) {

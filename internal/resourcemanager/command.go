@@ -202,7 +202,7 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 	certificates := &webhook.Certificates{}
 	getCertificate := certificates.GetCertificate
 	if o.webhookCert != "" {
-		// A renewed certificate has another name, so that the process starts anew.
+		// A renewed certificate is in a Secret with another name, so that the pod is replaced.
 		pair, err := tls.LoadX509KeyPair(o.webhookCert, o.webhookKey)
 		if err != nil {
 			return nil, fmt.Errorf("load certificate of the webhooks: %w", err)
@@ -221,7 +221,7 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject:          sourceCache(),
 		},
-		// Several managers in one process are tests.
+		// Only tests run several managers in one process.
 		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)},
 		HealthProbeBindAddress:        o.healthAddr,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddr},

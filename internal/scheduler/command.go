@@ -80,7 +80,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("find the garden: %w", err)
 	}
-	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's fairness decides, not this client.
+	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's priority and fairness limits requests, not this client.
 	if err := kube.WaitForAPI(ctx, restConfig, "/apis/core.gardener.cloud/v1beta1"); err != nil {
 		return err
 	}

@@ -54,10 +54,10 @@ type Reconciler struct {
 }
 
 const (
-	// conflictRetry is the pause after a conflict. The cache has what it was about within milliseconds.
+	// conflictRetry is the pause after a conflict. The cache gets the newer object within milliseconds.
 	conflictRetry = 100 * time.Millisecond
-	// refusedRetry is the pause after the API server refused a binding. It decides with caches of its own, which may be a
-	// moment behind the scheduler's, and nothing triggers the next try when they have caught up.
+	// refusedRetry is the pause after the API server has rejected a binding. It decides with its own caches, which may lag
+	// behind the scheduler's, and no event tells when they have caught up.
 	refusedRetry = time.Second
 )
 
@@ -75,7 +75,7 @@ func backOff() RetryLimiter {
 
 // SetupWithManager registers the controller and keeps the number of Shoots per Seed up to date.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	// One place in the channel is enough: what comes while it is taken is seen by the reconciles still to come.
+	// A buffer of one is enough: the pending event triggers reconciliations that consider all later changes, too.
 	freed := make(chan event.GenericEvent, 1)
 	if err := r.count(ctx, mgr.GetCache(), func() {
 		select {
@@ -138,7 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if !responsible(shoot, r.Name) {
 		return reconcile.Result{}, nil
 	}
-	if !r.counted() { // Right after the start: seeds would look emptier than they are.
+	if !r.counted() { // Right after the start seeds would seem emptier than they are.
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	decision, err := r.choose(ctx, shoot)
@@ -157,7 +157,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		r.usage.Revert(shoot, decision.Seed)
 	}
 	switch {
-	case apierrors.IsConflict(err): // Somebody has changed the Shoot; the next look sees what.
+	case apierrors.IsConflict(err): // The Shoot was changed meanwhile; the next attempt considers the change.
 		r.Metrics.decided(resultConflict)
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.IsNotFound(err):

@@ -42,7 +42,7 @@ func Elsewhere(
 			continue
 		}
 		in, err := inputFor(&others, shoot, profiles, strategy, &usage)
-		in.DefaultDomains = domains // Those of the seed that is left count, too.
+		in.DefaultDomains = domains // The default domains of the current seed count, too.
 		var d Decision
 		switch {
 		case err != nil:

@@ -23,8 +23,8 @@ const (
 type filter struct {
 	name  string
 	check func(in Input, c Candidate) string
-	// fixes returns the changes of the Shoot that together let a seed pass which does not; none if no change does.
-	// Nil: no change ever does.
+	// fixes returns the changes of the Shoot that together make a failing seed pass; none if no change does. Nil: no
+	// change ever does.
 	fixes func(in Input, c Candidate) []fix
 }
 

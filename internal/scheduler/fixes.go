@@ -57,7 +57,7 @@ func Explain(in Input, d *Decision) {
 			}
 		}
 		if len(v.Reasons) == 0 {
-			if !v.Passed { // Others are better.
+			if !v.Passed { // Other Seeds are better.
 				v.Reasons = []Reason{{Filter: v.Filter, Reason: v.Reason}}
 			}
 			continue
@@ -165,7 +165,7 @@ func fixZones(in Input, c Candidate) []fix {
 			fixes = append(fixes, fix{text, func(s *corev1beta1.Shoot) {
 				s.Spec.Provider.Workers[0].Zones = append(s.Spec.Provider.Workers[0].Zones, offered[0])
 			}})
-		case in.allowsPinning() && len(has) > 0: // Those of the workers don't matter then.
+		case in.allowsPinning() && len(has) > 0: // The zones of the workers do not matter then.
 			fixes = append(fixes, pin(has[:1]))
 		default:
 			return nil
@@ -256,7 +256,7 @@ func fixNetworks(in Input, c Candidate) []fix {
 		if slices.ContainsFunc(conflicts, func(c corev1beta1.NetworkConflict) bool { return ofField(c) && c.InUse }) {
 			return nil
 		}
-		taken := []string{networks.Pods, networks.Services} // Ranges apart from all of the seed's need no further thought.
+		taken := []string{networks.Pods, networks.Services} // The new range must not overlap with any of the seed.
 		if networks.Nodes != nil {
 			taken = append(taken, *networks.Nodes)
 		}
@@ -289,7 +289,7 @@ func fixNetworks(in Input, c Candidate) []fix {
 // privatePools are where ranges for clusters come from. Source: RFC 1918, RFC 6598, RFC 4193.
 var privatePools = []netip.Prefix{
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
-	// Without the tunnel's own, fd8f:6d53:b97a:1::/96.
+	// fd00::/9 does not contain the tunnel's range, fd8f:6d53:b97a:1::/96.
 	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/9"),
 }
 

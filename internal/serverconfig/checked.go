@@ -35,7 +35,7 @@ func (r *results) of(rules string, content []byte, check func([]byte) []error) [
 		return known.([]error)
 	}
 	problems, _, _ := r.running.Do(key, func() (any, error) {
-		if known, ok := r.known.Get(key); ok { // Since it was looked for above.
+		if known, ok := r.known.Get(key); ok { // Another request may have added the result since the first look-up.
 			return known, nil
 		}
 		problems := shortened(check(content))

@@ -25,9 +25,9 @@ const (
 )
 
 const (
-	// maxProblems bounds the problems that are listed of one file, of which each can have its own for every few bytes.
+	// maxProblems bounds the listed problems of one file, which can have one for every few bytes.
 	maxProblems = 10
-	// maxProblemSize bounds the text of one problem in bytes; many quote what they are about.
+	// maxProblemSize bounds the text of one problem in bytes; many quote the value.
 	maxProblemSize = 1 << 10
 )
 

@@ -35,7 +35,7 @@ type File struct {
 	Path *field.Path
 
 	key string
-	// rules names what check depends on besides the content.
+	// rules identifies the inputs of check besides the content.
 	rules string
 	check func(content []byte) []error
 }

@@ -198,7 +198,7 @@ func authorization(minor uint, kubeconfigs []corev1beta1.AuthorizerKubeconfigRef
 				errs = append(errs, field.Forbidden(path.Child("webhook", "connectionInfo"),
 					"must be left out; the Shoot names the Secret with the kubeconfig"))
 			}
-			// One without a file passes.
+			// Validation accepts this type, which needs no file.
 			*given = api.WebhookConnectionInfo{Type: api.AuthorizationWebhookConnectionInfoTypeInCluster}
 		}
 		for _, kubeconfig := range kubeconfigs {

@@ -24,7 +24,7 @@ const short = 100 * time.Microsecond
 func Short() error {
 	done := map[string]bool{}
 	for before := -1; before < len(done); {
-		// Until no new thread has appeared, which a thread without a short slice may have started.
+		// Repeat until no new thread has appeared: a thread without a short slice may have started it.
 		before = len(done)
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {

@@ -111,7 +111,7 @@ func (o *serverOptions) rules() (inside, outside *egress.Rules, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Outside of the Shoot its own networks are other ones.
+	// Outside of the Shoot, addresses of its own networks belong to others.
 	outside, err = egress.Outside(slices.Concat(own, denied), o.deniedDomains)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--denied-domains: %w", err)

@@ -35,10 +35,10 @@ type guard struct {
 
 	// Only used by Read.
 	header   [frameHeader]byte
-	have     int    // Bytes of the header that are there.
+	have     int    // Bytes of the header that have been read.
 	contents uint32 // Bytes of contents to come.
 	pings    int
-	since    time.Time // When the first of the pings came.
+	since    time.Time // Time of the first of the pings.
 
 	broken atomic.Pointer[error]
 }
@@ -132,7 +132,7 @@ type ledger struct {
 
 type held struct {
 	bytes int
-	abort func() // Breaks the connection off; nil until there is one.
+	abort func() // Closes the connection; nil until there is one.
 }
 
 func newLedger(limit int, full func()) *ledger {
@@ -195,7 +195,7 @@ func (l *ledger) add(h holding, bytes int) error {
 	}
 	l.full()
 	go l.open[fullest].abort()
-	l.forget(fullest) // Its end takes a moment, in which no other has to follow it.
+	l.forget(fullest) // Closing takes a moment, in which no further stream must be closed.
 	return nil
 }
 

@@ -21,7 +21,7 @@ import (
 type proxy struct {
 	// dial opens the requested connection.
 	dial func(ctx context.Context, target string) (net.Conn, error)
-	// answer turns a failed dial into a status and a text for the client of the API server.
+	// answer converts a failed dial to an HTTP status and a text for the client of the API server.
 	answer func(error) (code int, text string)
 	// done counts an answered request; err is the error of dial, or errLimited.
 	done func(code int, err error)

@@ -59,7 +59,7 @@ type stream struct {
 	id   holding
 
 	close sync.Once
-	gone  func() // Called when nothing is left of the stream.
+	gone  func() // Called when the stream is completely closed.
 }
 
 // newStream wraps a stream of a session; held and session are nil at the client.
@@ -85,7 +85,7 @@ func (s *stream) Read(b []byte) (int, error) {
 		s.held.taken(s.id, n)
 	}
 	if n < len(b) {
-		s.Shrink() // It is probably empty now, and may stay so for hours.
+		s.Shrink() // The buffer is probably empty now, and may stay so for hours.
 	}
 	if err == io.EOF && s.Session().IsClosed() {
 		err = io.ErrUnexpectedEOF

@@ -82,7 +82,7 @@ func (c imageCheck) run() field.ErrorList {
 	}
 	switch {
 	case v == nil && !c.imageChanged():
-		return nil // The profile no longer has it, so nothing is known about it.
+		return nil // The profile no longer has the version, so nothing is known about it.
 	case v == nil:
 		return field.ErrorList{field.NotSupported(path.Child("version"), name+":"+version, image.offered(c.now))}
 	case c.imageChanged() && !c.classAllowed(v):

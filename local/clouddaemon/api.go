@@ -65,7 +65,7 @@ func (c *Cloud) Handler() http.Handler {
 		mux.Handle("/v2/", c.guardImages(c.images))
 	}
 	buckets := http.HandlerFunc(c.serveS3)
-	mux.Handle("/", buckets) // Refuses it as S3 does.
+	mux.Handle("/", buckets) // Rejects other requests as S3 does.
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if s3.IsRequest(req) {
 			buckets.ServeHTTP(w, req)
@@ -141,7 +141,7 @@ func (c *Cloud) applyFaults(ctx context.Context, in call) (lost bool, err error)
 // requestTargets returns the names and IDs in a request that the target of a fault can match.
 func requestTargets(r *request) []string {
 	var body struct{ Name, Zone, MachineType, NetworkID string }
-	_ = json.Unmarshal(r.body, &body) // Other bodies are the operation's business.
+	_ = json.Unmarshal(r.body, &body) // Only the operation reports errors of the body.
 	var out []string
 	for _, v := range []string{
 		r.PathValue("id"), r.PathValue("name"), r.PathValue("key"), body.Name, body.Zone, body.MachineType, body.NetworkID,

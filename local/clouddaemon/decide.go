@@ -11,7 +11,7 @@ import (
 type action string
 
 const (
-	actionNothing  action = "nothing"   // A change of the driver or the record will bring the next decision.
+	actionNothing  action = "nothing"   // A change of the driver or the record triggers the next decision.
 	actionBoot     action = "boot"      // Start it.
 	actionWait     action = "wait"      // Decide again at decision.At.
 	actionRunning  action = "running"   // Note in the record that it runs.

@@ -205,7 +205,7 @@ func (c *Cloud) updateInstance(who caller, id string, in api.CreateInstance) (*a
 		if !sameButUserData(i.Instance, in) {
 			return invalid("instance %q has other parameters; only its user data can be changed", i.Name)
 		}
-		// One that is booting just now may have read the old user data already.
+		// An instance that is booting may already have read the old user data.
 		if i.State != api.StateRunning {
 			return api.Errorf(api.CodeDependency, "instance %q is %s, only running instances can be changed", id, i.State)
 		}

@@ -18,7 +18,7 @@ func (c *Cloud) createLoadBalancer(who caller, in api.CreateLoadBalancer) (*api.
 	}
 	var out api.LoadBalancer
 	err := c.store.update(func(tx *tx) error {
-		// Listeners may have changed since; they are no part of the identity.
+		// Listeners are not part of the identity, since they may change.
 		identity := hash(struct{ Name, Address string }{in.Name, in.Address})
 		if old, ok := c.store.loadBalancers.byName(nameKey(who.account, in.Name)); ok {
 			out = old.LoadBalancer

@@ -81,7 +81,7 @@ func (c *Cloud) reconcileInstance(ctx context.Context, id string) (time.Time, er
 			i.State, i.Message, i.Reboot = api.StateRunning, "", false
 			return i
 		})
-		c.enqueueBalancersOf(id) // It may have been lost before.
+		c.enqueueBalancersOf(id) // The instance may have been lost before.
 	case actionNothing:
 		err = c.trimConsole(id)
 	case actionBoot:
@@ -243,7 +243,7 @@ func (c *Cloud) removeTraces(ctx context.Context, id string) error {
 	if err := c.fabric.Detach(ctx, id); err != nil {
 		return fmt.Errorf("detach instance from its network: %w", err)
 	}
-	// First of all: the content of a volume that is still mounted there would be removed as well.
+	// Volumes come first: the content of a mounted volume would be removed, too.
 	if err := c.driver.RemoveVolumes(ctx, id, c.attachedPath(id)); err != nil {
 		return fmt.Errorf("take volumes out of instance: %w", err)
 	}

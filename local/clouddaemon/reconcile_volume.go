@@ -49,7 +49,7 @@ func (c *Cloud) reconcileVolumesOf(ctx context.Context, instanceID string) error
 		for _, seen := range all {
 			now, ok := c.store.volumes.get(seen.ID)
 			if !ok || now.InstanceID != instanceID || now.State != seen.State {
-				continue // It has changed meanwhile, which has brought the next round.
+				continue // The volume has changed meanwhile, which triggers the next round.
 			}
 			if after := afterSetVolumes(now); after.State != now.State {
 				c.store.volumes.put(tx, now.ID, after)

@@ -12,9 +12,9 @@ type instance struct {
 	api.Instance
 	// RequestHash distinguishes a repeated create call from one with other parameters under the same name.
 	RequestHash string `json:"requestHash"`
-	// Reboot requests that the reconciler stops the instance once.
+	// Reboot requests that the reconciler stop the instance once.
 	Reboot bool `json:"reboot,omitempty"`
-	// Exits counts ends of the instance in a row, each soon after its start; it sets the pause before the next boot.
+	// Exits counts consecutive ends of the instance soon after its start; it determines the pause before the next boot.
 	Exits int `json:"exits,omitempty"`
 	// ExitedAt is the time at which the daemon saw the last end.
 	ExitedAt time.Time `json:"exitedAt,omitzero"`

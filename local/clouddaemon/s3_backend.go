@@ -29,7 +29,7 @@ func libraryError(err error, bucket, key string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &known): // It is about the body, or a condition.
+	case errors.As(err, &known): // The error is about the body, or a condition.
 		return known
 	case api.IsNotFound(err) && key != "":
 		return gofakes3.KeyNotFound(key)
@@ -95,7 +95,7 @@ func listPage(s *store, bucket, prefix, delimiter, marker string, limit int) (*g
 	out := gofakes3.NewObjectList()
 	start, more := nextKey(marker), true
 	if common := commonPrefix(marker, prefix, delimiter); common == marker && marker != "" {
-		start, more = afterPrefix(common) // All keys below it were in the page before.
+		start, more = afterPrefix(common) // All keys below the prefix were in the previous page.
 	}
 	last := ""
 	for more {
@@ -188,7 +188,7 @@ func (b *s3Backend) GetObject(
 	out := describe(o, file)
 	if out.Range, err = wanted.Range(o.SizeBytes); err != nil {
 		_ = file.Close()
-		return nil, err // As it is, for the library.
+		return nil, err // Not wrapped, for the library.
 	}
 	if out.Range != nil {
 		out.Contents = section{io.NewSectionReader(file, out.Range.Start, out.Range.Length), file}

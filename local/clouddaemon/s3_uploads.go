@@ -133,7 +133,7 @@ func (b *s3Backend) UploadPart(
 	}
 	dir, sum := b.c.path(uploadsDir, string(id)), md5.New()
 	file, written, err := b.c.writeContent(dir, fmt.Sprintf("part-%d-", number), io.TeeReader(content, sum))
-	if errors.Is(err, os.ErrNotExist) { // It was ended.
+	if errors.Is(err, os.ErrNotExist) { // The upload was aborted or completed.
 		return "", gofakes3.ErrNoSuchUpload
 	}
 	if err != nil {
@@ -171,7 +171,7 @@ func (b *s3Backend) CompleteMultipartUpload(
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case u.etag != "": // A second request, while the first was under way.
+	case u.etag != "": // A concurrent request has completed it.
 		return "", u.etag, nil
 	case u.ended:
 		return "", "", gofakes3.ErrNoSuchUpload
@@ -188,7 +188,7 @@ func (b *s3Backend) CompleteMultipartUpload(
 		return "", "", libraryError(err, bucket, "")
 	}
 	u.etag = `"` + o.ETag + `"`
-	if err := b.c.endUpload(u); err != nil { // The object is there, and the next start removes the parts.
+	if err := b.c.endUpload(u); err != nil { // The object is stored, and the next start removes the parts.
 		b.c.log.Error("Removing the parts of an object failed", "bucket", bucket, "key", key, "error", err)
 	}
 	return "", u.etag, nil

@@ -100,7 +100,7 @@ func (t *table[T]) putQuietly(tx *tx, key string, v T) {
 			t.set(key, old)
 		}
 	})
-	t.unset(key) // Its name may change.
+	t.unset(key) // The unique name of the record may change.
 	t.set(key, v)
 	tx.write(t.kind, key, v)
 }

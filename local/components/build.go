@@ -207,7 +207,7 @@ func (b *Builder) compile(ctx context.Context, c Component, p Program, output st
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(b.Source, c.Folder)
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED="+map[bool]string{false: "0", true: "1"}[c.CGO])
-	// Lets go stop its compilers and remove its files.
+	// On an interrupt the go command stops its compilers and removes its files.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopGrace
 	var messages bytes.Buffer
@@ -238,7 +238,7 @@ func (b *Builder) inputs(ctx context.Context, c Component) (string, error) {
 	with := compiler{Arch: runtime.GOARCH}
 	if c.Language != C {
 		cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION")
-		cmd.Dir = folder // The go line of the wrapper module may select another toolchain.
+		cmd.Dir = folder // The go directive of the wrapper module may select another toolchain.
 		version, err := cmd.Output()
 		if err != nil {
 			return "", fmt.Errorf("query version of Go in %s: %w", folder, err)

@@ -18,7 +18,8 @@ import (
 // dpkg, so that a distribution with other packages but the same files will do.
 type DebianPackage struct {
 	Name string
-	// One of these says how to tell: a program on the search path, globs of which one has to match, or a function.
+	// One of these determines whether it is installed: a program on the search path, globs of which one has to match, or a
+	// function.
 	program string
 	files   []string
 	present func() bool

@@ -124,8 +124,8 @@ func All() []Component {
 			Name: "helm", Version: "v3.21.4", Folder: "helm", OnDemand: true,
 			Programs: []Program{{Name: "helm", Source: "helm.sh/helm/v3/cmd/helm"}},
 		},
-		// An aggregated server watches kinds of the Shoot's API, and is not ready if that is older and lacks one of them: the
-		// minor is the oldest of those whose tests can be built.
+		// An aggregated server watches kinds of the Shoot's API, and is not ready if an older API lacks one of them. So its
+		// minor version is the oldest whose tests can be built.
 		Component{
 			Name: "sample-apiserver", Version: "v0.34.4", Folder: "sample-apiserver", OnDemand: true,
 			Programs: []Program{{Name: "sample-apiserver", Source: "k8s.io/sample-apiserver"}},
@@ -178,7 +178,7 @@ func versionStamp(version string) []string {
 	const stamp = "-X k8s.io/component-base/version."
 	return []string{
 		stamp + "gitVersion=v" + version, stamp + "gitMajor=" + major, stamp + "gitMinor=" + minor,
-		// A released module has no commit to name, but its tag says the same.
+		// A released module has no known commit, but its tag identifies it, too.
 		stamp + "gitCommit=v" + version, stamp + "gitTreeState=clean",
 	}
 }

@@ -56,7 +56,7 @@ func fetch(ctx context.Context, name, archives, root string) error {
 	if err != nil {
 		return err
 	}
-	// Nothing of the system changes, so there is no need to wait for concurrent installations.
+	// The system does not change, so concurrent installations need not end first.
 	err = aptInstall(ctx, "--download-only", "-o", "Dir::Cache::archives="+absolute, "-o", "Debug::NoLocking=1", name)
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 		fromDistribution = fromDistribution || usesDistribution(name)
 		forTests = forTests || usesTools(name)
 	}
-	// The packages come first: without them the rest would be waited for in vain.
+	// Packages are checked first: without them the images cannot be built.
 	for _, taken := range []struct {
 		wanted   bool
 		packages []components.DebianPackage
@@ -210,7 +210,7 @@ func lockLayout(artifacts string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock image layout: %w", err)
 	}
-	// Writing takes seconds, so waiting without an end is fine.
+	// The holder writes for seconds, so the wait needs no limit.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock image layout: %w", err)

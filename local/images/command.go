@@ -85,7 +85,7 @@ func newListCommand(o *Options) *cobra.Command {
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var stored []Stored
-			if _, err := os.Stat(LayoutDir(o.Artifacts)); err == nil { // Looking should not create it.
+			if _, err := os.Stat(LayoutDir(o.Artifacts)); err == nil { // Listing must not create the folder.
 				store, err := OpenStore(LayoutDir(o.Artifacts))
 				if err != nil {
 					return err

@@ -44,7 +44,7 @@ sctp 132 SCTP
 
 // distribution collects the programs of the distribution with their libraries, at the places where they look for them.
 func distribution(ctx context.Context) ([]Entry, error) {
-	// iptables loads its matches and targets from here, by a path compiled in.
+	// iptables loads its matches and targets from here: the path is compiled in.
 	plugins, err := filepath.Glob("/usr/lib/*/xtables/*.so")
 	if err != nil || len(plugins) == 0 {
 		return nil, fmt.Errorf("no iptables extensions in /usr/lib/*/xtables")

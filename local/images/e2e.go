@@ -48,8 +48,7 @@ type testImage struct {
 	tags            []string
 	user            string
 	entrypoint, cmd []string
-	// programs of the component, the end-to-end tests unless stated, are put into the root folder, files at their own
-	// paths.
+	// programs of the component (default: the end-to-end tests) are put into the root folder, files at their own paths.
 	component string
 	programs  []string
 	files     []Entry
@@ -101,7 +100,7 @@ var testImages = []testImage{
 		tags: []string{"kitten:1.8", "kitten:1.7"}, programs: []string{"agnhost"}, entrypoint: agnhost, cmd: serve,
 		files: []Entry{
 			{Path: "data.json", Content: []byte(`{"image": "kitten.jpg"}`)},
-			// The image is also mounted as a volume, in which a spec looks for the system that the original is made from.
+			// The image is also mounted as a volume, in which a spec looks for the operating system of the original image.
 			{Path: "etc/os-release", Content: []byte("NAME=\"Alpine Linux\"\n")},
 		},
 	},
@@ -123,11 +122,11 @@ var testImages = []testImage{
 
 // testTools are programs of the distribution that tests call in their pods: the shell's own are not enough for them.
 var testTools = []program{
-	// The shell of busybox takes its own programs first, and drops variables whose names have dashes.
+	// The shell of busybox prefers its own programs, and drops variables whose names have dashes.
 	{name: "bash", path: "bin/bash", links: []string{"sh"}},
 	{name: "curl", path: "usr/bin/curl"},
 	{name: "dig", path: "usr/bin/dig"},
-	{name: "env", path: "usr/bin/env"}, // That of busybox does not print names with dashes.
+	{name: "env", path: "usr/bin/env"}, // The env of busybox does not print names with dashes.
 	{name: "getent", path: "usr/bin/getent"},
 	{name: "host", path: "usr/bin/host"},
 	{name: "nc.openbsd", path: "usr/bin/nc"},
@@ -146,7 +145,7 @@ func tools(ctx context.Context) ([]Entry, error) {
 	}
 	return append(entries,
 		Entry{Path: "etc/nsswitch.conf", Content: []byte("hosts: files dns\n")},
-		// A user whose groups are looked at.
+		// A user whose groups a spec checks.
 		Entry{Path: "etc/passwd", Content: []byte("root:x:0:0:root:/root:/bin/sh\n" +
 			"user-defined-in-image:x:1000:1000::/home:/bin/sh\n")},
 		Entry{Path: "etc/group", Content: []byte("root:x:0:\nuser-defined-in-image:x:1000:\n" +
@@ -201,7 +200,7 @@ func testRecipe(name string, i testImage, from sources) (recipe, error) {
 		}
 		e := Entry{Path: program, Source: source}
 		if program == "nnp" {
-			e.Mode = 0o4755 // Runs as root, whoever starts it.
+			e.Mode = 0o4755 // Runs as root for all users (setuid).
 		}
 		files = append(files, e)
 	}

@@ -23,7 +23,7 @@ type Entry struct {
 	Source   string // File of this machine to copy, links followed.
 	Content  []byte
 	Symlink  string // Target of a symbolic link.
-	Hardlink string // Path of an earlier entry of the same layer that this is another name of.
+	Hardlink string // Path of an earlier entry of the same layer, of which this is another name.
 	Dir      bool
 }
 
@@ -60,13 +60,13 @@ func normalize(entries []Entry) ([]Entry, error) {
 			if target.Source == "" && target.Content == nil {
 				return nil, fmt.Errorf("layer has a hard link %s to %s, which is not a file of it", e.Path, e.Hardlink)
 			}
-			e.Mode = target.Mode // Unpacking sets it on the file that both names share.
+			e.Mode = target.Mode // Unpacking sets the mode on the file that both names share.
 		}
 		sorted = append(sorted, e)
 	}
 	slices.SortFunc(sorted, func(a, b Entry) int {
 		if a.Hardlink != "" != (b.Hardlink != "") {
-			return cmp.Compare(len(a.Hardlink), len(b.Hardlink)) // One of them is 0.
+			return cmp.Compare(len(a.Hardlink), len(b.Hardlink)) // One of the lengths is 0.
 		}
 		return cmp.Compare(a.Path, b.Path)
 	})

@@ -64,7 +64,7 @@ func recipeFor(name string, from sources) (recipe, error) {
 	case name == image.CoreDNS:
 		return single("coredns", "coredns", "/coredns")
 	case name == image.Hortus():
-		// For `hortus etcd run`; the layer is that of the image of etcd.
+		// For `hortus etcd run`; the image of etcd has the same layer.
 		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd")
 		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/tunnel", Source: from.tunnel}}, []Entry{
 			{Path: "usr/local/bin/hortus", Source: from.hortus},
@@ -74,7 +74,7 @@ func recipeFor(name string, from sources) (recipe, error) {
 		r.entrypoint = []string{"/usr/local/bin/hortus"}
 		return r, err
 	case name == Echo:
-		// The distribution's layer gives exec a shell, and is there anyway.
+		// The distribution's layer has a shell for exec, and is stored for other images anyway.
 		r.layers = [][]Entry{from.distribution, {{Path: "echo", Source: from.echo}}}
 		r.entrypoint = []string{"/echo"}
 		return r, nil
@@ -169,7 +169,7 @@ func kubernetesRecipe(name, version, program string, from sources) (recipe, erro
 		return recipe{}, err
 	}
 	const dir = "usr/local/bin/"
-	// The kubelet is the regular file because it is the one that gets taken out of its image.
+	// The kubelet is the regular file, because it is extracted from its image.
 	layer := []Entry{
 		{Path: dir + "kubelet", Source: file}, temporary, {Path: dir + "hyperkube", Hardlink: dir + "kubelet"},
 	}

@@ -71,7 +71,7 @@ func libraryFolders(root string) []string {
 	}
 	var folders []string
 	for _, pattern := range []string{"lib/*-linux-gnu*", "usr/lib/*-linux-gnu*"} {
-		found, _ := filepath.Glob(filepath.Join(root, pattern)) // The pattern is right.
+		found, _ := filepath.Glob(filepath.Join(root, pattern)) // The pattern is valid.
 		folders = append(folders, found...)
 	}
 	return folders

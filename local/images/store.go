@@ -173,7 +173,7 @@ func (s *Store) Put(name string, img v1.Image) (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("describe image %s: %w", name, err)
 	}
-	descriptor.ArtifactType = "" // Meant for what is no container image.
+	descriptor.ArtifactType = "" // Only for artifacts that are not container images.
 	descriptor.Platform = config.Platform()
 	descriptor.Annotations = map[string]string{AnnotationName: name, annotationContainerd: name}
 
@@ -223,7 +223,7 @@ func (s *Store) index() (*v1.IndexManifest, error) {
 type Stored struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest"`
-	// Bytes sums up the layers; images share some of them.
+	// Bytes is the sum of the layers' sizes; images share some layers.
 	Bytes  int64 `json:"bytes"`
 	Layers int   `json:"layers"`
 }

@@ -104,7 +104,7 @@ func ensureSupervisor(ctx context.Context, paths hostPaths) (*unit.Client, error
 	}
 	defer log.Close()
 	process := exec.Command(self, "host", "--state-dir", paths.stateDir, "--run-dir", paths.runDir)
-	process.Dir = "/" // It outlives the terminal and must not keep a folder busy.
+	process.Dir = "/" // It outlives the terminal and must not keep a file system from being unmounted.
 	process.Stdout, process.Stderr = log, log
 	process.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := process.Start(); err != nil {
@@ -175,7 +175,7 @@ func (s service) unitFile() string {
 	for _, variable := range s.environment {
 		fmt.Fprintf(&b, "Environment=%s\n", unit.Quote(variable))
 	}
-	b.WriteString("ExecStart=:") // Nothing in the words is a variable.
+	b.WriteString("ExecStart=:") // The colon disables the expansion of variables.
 	for i, word := range s.command {
 		if i > 0 {
 			b.WriteByte(' ')
@@ -201,8 +201,7 @@ func stopSupervisor(ctx context.Context, paths hostPaths) error {
 	}
 	lock, err := lockFile(paths.pidFile())
 	if err == nil {
-		// Nobody holds it: the supervisor was killed, or the machine was. The processes that it has left running are
-		// stopped from here.
+		// The lock is free: the supervisor was killed, or the machine has failed. This process stops the remaining processes.
 		defer lock.Close()
 		supervisor := unit.NewSupervisor(unit.Options{
 			Dirs: []string{paths.units()}, LogDir: paths.logs(), RunDir: paths.records(),

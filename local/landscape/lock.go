@@ -32,9 +32,9 @@ func lockState(stateDir string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = os.Remove(path) // While it is locked: others that have opened it see that it is gone, and begin anew.
+		_ = os.Remove(path) // While it is locked: others that have opened it notice the removal, and begin anew.
 		file.Close()
-		_ = os.Remove(stateDir) // Fails, as it should, if something is in it, as the lock of the next one.
+		_ = os.Remove(stateDir) // Fails on purpose if the folder has files, such as the lock of the next holder.
 	}, nil
 }
 
@@ -42,7 +42,7 @@ func lockState(stateDir string) (unlock func(), err error) {
 // 'hortus up' could begin in the midst of the removal.
 func removeState(stateDir string) error {
 	entries, err := os.ReadDir(stateDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // It is gone already if the run folder is above it.
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // It is already removed if the run folder contains it.
 		return fmt.Errorf("list %s: %w", stateDir, err)
 	}
 	for _, entry := range entries {

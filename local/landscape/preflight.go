@@ -37,7 +37,7 @@ type Host struct {
 	AvailableMemoryBytes uint64
 	FreeDiskBytes        uint64
 	StateDir             string   // Where the landscape keeps its state, for the messages.
-	CloudRuns            bool     // The landscape is up, at least in part: its own usage is not required again.
+	CloudRuns            bool     // The landscape is up, at least in part: what it uses already is not required again.
 	StateOnOverlay       bool     // The file system of the state folder is overlayfs.
 	Cgroups              []string // Names of usable cgroup controllers, of either cgroup version.
 	Filesystems          []string // From /proc/filesystems, after overlay was asked to load.

@@ -175,7 +175,7 @@ func olderVersions() string {
 }
 
 func buildArtifacts(ctx context.Context, o Options, p *Progress) error {
-	// Checked at once, not after minutes of compiling.
+	// Checked first, not after minutes of compiling.
 	if err := components.EnsurePackages(ctx, o.Out, components.MachinePackages...); err != nil {
 		return err
 	}

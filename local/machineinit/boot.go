@@ -121,7 +121,7 @@ func Boot(console io.Writer) error {
 // enterCgroupNamespace starts the same program again in a new cgroup namespace. Only the calling thread changes its
 // namespace, and exec makes that thread the only one.
 func enterCgroupNamespace() error {
-	// Inside the namespace every cgroup looks like a root, so this is the time to look.
+	// Inside the namespace every cgroup looks like a root, so the cgroups are read before.
 	cgroups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return fmt.Errorf("read own cgroups: %w", err)
@@ -186,7 +186,7 @@ func prepare(instance *Instance, log *slog.Logger) error {
 // writeIdentity writes the files by which programs identify the machine. Kubelets take the machine ID, and where no DMI
 // can be read the system UUID, from /etc/machine-id; it is made from the instance ID, so a reboot keeps it.
 func writeIdentity(m Metadata) error {
-	id := md5.Sum([]byte(m.ID)) // Just a name: 32 hex digits are what machine-id(5) wants.
+	id := md5.Sum([]byte(m.ID)) // Not for security: machine-id(5) requires 32 hexadecimal digits.
 	files := map[string]string{
 		"/etc/machine-id": hex.EncodeToString(id[:]) + "\n",
 		"/etc/hostname":   m.Name + "\n",
@@ -272,7 +272,7 @@ func applyUserData(root string, raw []byte) (unitCommands, error) {
 		return nil, err
 	}
 	if err := data.apply(root); err != nil {
-		return data.Units, err // Not marked: the next boot tries again.
+		return data.Units, err // Not marked as applied: the next boot tries again.
 	}
 	return data.Units, markApplied(root, raw)
 }

@@ -38,7 +38,7 @@ func Control(ctx context.Context, socket string, args []string, out io.Writer) e
 			if err := Reboot(ctx, socket); err != nil {
 				return err
 			}
-			<-ctx.Done() // It ends when the machine reboots; the image's version is shown before.
+			<-ctx.Done() // The command ends with the reboot; it has printed the image's version before.
 			return nil
 		})
 	case len(args) == 2 && args[0] == "status":

@@ -73,7 +73,7 @@ func parseSysctls(content []byte) []sysctl {
 		if !found || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
 			continue
 		}
-		key = strings.TrimPrefix(strings.TrimSpace(key), "-") // "-": failure is fine, as it is here for all.
+		key = strings.TrimPrefix(strings.TrimSpace(key), "-") // "-": failures are ignored, as here for all.
 		list = append(list, sysctl{key, strings.TrimSpace(value)})
 	}
 	return list

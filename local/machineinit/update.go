@@ -44,7 +44,7 @@ func Update(ctx context.Context, root, version string, reboot func(context.Conte
 		return fmt.Errorf("system failure: mount %s: %w: %s", image, err, out)
 	}
 	copyErr := install(mounted, root)
-	// A mount that is left would keep the directory from being removed, so this comes before anything is returned.
+	// The directory could not be removed with a remaining mount, so the image is unmounted before any return.
 	if out, err := ctr(ctx, "images", "unmount", "--rm", mounted); err != nil {
 		return errors.Join(copyErr, fmt.Errorf("system failure: unmount %s: %w: %s", image, err, out))
 	}

@@ -138,7 +138,7 @@ func (e *Environment) RestartGardenAPI(ctx context.Context) error {
 		return fmt.Errorf("start our API server again: %w", err)
 	}
 	for err = e.awaitGardenAPI(ctx); apierrors.IsForbidden(err) && ctx.Err() == nil; err = e.awaitGardenAPI(ctx) {
-		time.Sleep(pollInterval) // It does not know the kube-apiserver's certificate yet.
+		time.Sleep(pollInterval) // The server does not trust the kube-apiserver's certificate yet.
 	}
 	return err
 }

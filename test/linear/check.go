@@ -94,7 +94,7 @@ func until(operations []Operation, n int) []Operation {
 // linearizable reports whether the history of one register is linearizable.
 func linearizable(operations []Operation, deadline time.Time) (bool, error) {
 	left := time.Until(deadline)
-	if left <= 0 { // Porcupine takes 0 for no limit.
+	if left <= 0 { // For Porcupine 0 means no limit.
 		return false, fmt.Errorf("the time limit ended before the check")
 	}
 	switch porcupine.CheckOperationsTimeout(register, decided(operations), left) {
@@ -127,7 +127,7 @@ func decided(operations []Operation) []porcupine.Operation {
 				continue
 			}
 			begin = v.begin(o)
-			end = max(last, begin) // Seen before it was called: that is the violation to be found.
+			end = max(last, begin) // The value was seen before the call: that is the violation to be found.
 		case o.Outcome != Done:
 			continue
 		}
@@ -141,7 +141,7 @@ type views struct {
 	writers map[string]Operation
 	// observers are the operations that have read or replaced a value, those of unknown outcome only if theirs was seen.
 	observers map[string][]Operation
-	// before is the latest time by which a value existed. It has only values that were observed.
+	// before is the latest time by which a value existed, for observed values only.
 	before map[string]time.Duration
 	// visiting ends searches in histories where values follow each other in a circle.
 	visiting map[string]bool

@@ -94,7 +94,7 @@ func outcome(spec specReport) (State, string) {
 	case "passed":
 		return Passed, ""
 	case "skipped":
-		if reason == "" { // Specs that the expressions leave out are skipped without a reason.
+		if reason == "" { // Ginkgo skips specs that the expressions exclude without a reason.
 			return NotRun, ""
 		}
 		return Skipped, reason

@@ -195,7 +195,7 @@ func prepare() error {
 	if err := unix.Mount("tmpfs", UnitDir, "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("cover %s: %w", UnitDir, err)
 	}
-	// There is one in any case, so that systemd makes none.
+	// With this file systemd does not create one.
 	return os.WriteFile("/etc/machine-id", []byte(strings.Repeat("0123456789abcdef", 2)+"\n"), 0o444)
 }
 

@@ -49,7 +49,7 @@ type Node struct {
 	UID string
 	// Needs are the objects that must be readable together with the object.
 	Needs []Ref
-	// With are objects that make this one visible: Seeds that may read them may read it, too.
+	// With are objects that make this one visible: Seeds that may read one of them may read this object, too.
 	With []Ref
 }
 

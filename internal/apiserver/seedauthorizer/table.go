@@ -80,8 +80,8 @@ var (
 		ref, known := g.ByUID(uid)
 		return ok && known && ref.Kind == Shoot && ref.Namespace == r.Namespace && g.Belongs(ref, r.Seed)
 	}}
-	// leftLease is found by a Seed that was declared dead, in its namespace, when it comes back, even if the Shoot no
-	// longer exists.
+	// leftLease is for a Seed that was declared dead and comes back: it finds the Lease in its namespace, even if the
+	// Shoot no longer exists.
 	leftLease = relation{"control-plane-<UID> of a Shoot on the seed, in the namespace of another seed",
 		func(r Request, _ Kind, g *Graph) bool {
 			uid, ok := strings.CutPrefix(r.Name, ownership.NamePrefix)
@@ -89,7 +89,7 @@ var (
 			return ok && known && ref.Kind == Shoot && strings.HasPrefix(r.Namespace, corev1beta1.SeedNamespacePrefix) &&
 				g.Belongs(ref, r.Seed)
 		}}
-	// anyControlPlaneLease tells a Seed that another Seed has taken over one of its control planes.
+	// anyControlPlaneLease shows a Seed that another Seed has taken over one of its control planes.
 	anyControlPlaneLease = relation{"control-plane-<UID>", func(r Request, _ Kind, _ *Graph) bool {
 		return strings.HasPrefix(r.Name, ownership.NamePrefix)
 	}}

@@ -154,7 +154,7 @@ func deployment(v Values, meta metav1.ObjectMeta, selector map[string]string, ch
 func corefile(v Values) string {
 	var rewrites strings.Builder
 	for _, suffix := range v.CommonSuffixes {
-		// The search path makes "a.b.<suffix>.<namespace>.svc.cluster.local" of a name that is complete already.
+		// The search path turns a complete name into "a.b.<suffix>.<namespace>.svc.cluster.local".
 		escaped := strings.ReplaceAll(strings.TrimPrefix(suffix, "."), ".", `\.`)
 		fmt.Fprintf(&rewrites,
 			"    rewrite stop {\n        name regex (.*)\\.%s\\.svc\\.cluster\\.local {1}.%s answer auto\n    }\n", escaped,

@@ -285,7 +285,7 @@ func processFlags() []string {
 
 // memberFlags are the flags of etcd that identify its member. The others may change, see [Config].
 func memberFlags(v Values) []string {
-	own := "$(POD_NAME)." + peerName + "." + v.Namespace + ".svc" // Kubernetes puts in the name.
+	own := "$(POD_NAME)." + peerName + "." + v.Namespace + ".svc" // Kubernetes expands the variable.
 	return []string{
 		"--name=$(POD_NAME)",
 		"--data-dir=" + dataDir,
@@ -302,7 +302,7 @@ func memberFlags(v Values) []string {
 		"--peer-key-file=" + pathCertificates + "/" + configuration.PeerKey,
 		"--peer-trusted-ca-file=" + pathCertificates + "/" + configuration.PeerCA,
 		"--peer-client-cert-auth=true",
-		// The names of the certificate are not those of the address that a connection comes from.
+		// The names in a peer's certificate do not match the address that its connection comes from.
 		"--peer-skip-client-san-verification=true",
 		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", metricsPort),
 	}

@@ -24,7 +24,7 @@ const pathAuthorization = "/etc/kubernetes/authorization"
 // nodes could not join, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot
 // itself. Members of system:masters are authorized before any webhook.
 var (
-	// The last one is the user that kubelets authorize for logs and shells through the API server.
+	// The last one is the user as whom the API server reads logs and opens shells at kubelets.
 	sparedUsers = []string{
 		"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName,
 		shootsystem.UserKubeletClient,

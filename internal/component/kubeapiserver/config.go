@@ -79,7 +79,7 @@ func selectEgress(config map[string]any) {
 		authenticator, _ := a.(map[string]any)
 		issuer, ok := authenticator["issuer"].(map[string]any)
 		if !ok {
-			continue // The server refuses it with a better text.
+			continue // The server rejects it with a better message.
 		}
 		if selector, _ := issuer["egressSelectorType"].(string); selector == "" {
 			issuer["egressSelectorType"] = "controlplane"

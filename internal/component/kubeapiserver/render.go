@@ -225,8 +225,8 @@ func Render(v Values) (*Objects, error) {
 		Memory:      "256Mi",
 		Size:        v.Size,
 		MemoryLimit: v.Size.MemoryLimit("8Gi"),
-		// While its etcd is unavailable, the server is unready; how soon it is reached again depends on the period of
-		// this check.
+		// While its etcd is unavailable, the server is unready; the period of this check determines how soon it gets requests
+		// again.
 		Health: component.Health{
 			Port: Port, Scheme: corev1.URISchemeHTTPS, Startup: "/readyz", Liveness: "/livez", ReadinessPeriodSeconds: 3,
 		},

@@ -121,7 +121,7 @@ func flags(v Values) []string {
 		f = append(f, signer("kubelet-client", pathClientCA)...)
 		f = append(f, signer("kubelet-serving", pathKubeletCA)...)
 	} else {
-		// Nothing runs in a cluster without nodes, so what looks after nodes and pods is left out.
+		// Nothing runs in a cluster without nodes, so the controllers of nodes and pods are disabled.
 		f = append(f, "--allocate-node-cidrs=false",
 			"--controllers=*,-nodeipam,-nodelifecycle,-attachdetach,-persistentvolume-binder,-persistentvolume-expander,-ttl,-daemonset,-cloud-node-lifecycle")
 		f = append(f, signer("kubelet-client", pathClientCA)...)

@@ -129,7 +129,7 @@ func Build(objects []Object) []Chain {
 func extend(last int64, deltas []Object) []Object {
 	var taken []Object
 	for {
-		// Those that begin at most one past what is there; the one that reaches farthest leaves the fewest steps.
+		// Deltas that begin at most one revision after last fit; the one that reaches farthest leaves the fewest steps.
 		fitting, _ := slices.BinarySearchFunc(deltas, last+2, func(o Object, first int64) int {
 			return cmp.Compare(o.First,
 				first)
@@ -144,7 +144,7 @@ func extend(last int64, deltas []Object) []Object {
 			return taken
 		}
 		taken, last = append(taken, *best), best.Last
-		deltas = deltas[fitting:] // All before reach no farther than best.
+		deltas = deltas[fitting:] // None of those before reaches farther than best.
 	}
 }
 

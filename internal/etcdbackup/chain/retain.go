@@ -72,7 +72,7 @@ func Retain(objects []Object, claims []Claim, verified *Object, r Retention, now
 		case age < r.Full:
 			keep[c.Full.Name()] = true
 			if n := len(c.Deltas); n > 0 && now.Sub(c.Deltas[n-1].Created) < r.Deltas {
-				keepAll(c.Deltas) // The older ones are needed to get to the younger ones.
+				keepAll(c.Deltas) // Restoring the younger ones requires the older ones.
 			}
 		case age < r.Weekly && weekly[c.Full.Name()]:
 			keep[c.Full.Name()] = true

@@ -62,7 +62,7 @@ func (h *History) Write(n int) {
 				h.leases = append(h.leases, lease.ID)
 			}
 			_, err = h.client.Put(ctx, key(), value(), clientv3.WithLease(h.leases[h.random.IntN(len(h.leases))]))
-		case 5: // Changes nothing, and makes no revision.
+		case 5: // Changes nothing and creates no revision.
 			_, err = h.client.Txn(ctx).If(clientv3.Compare(clientv3.Version("never"), ">", 0)).Then(clientv3.OpPut("never",
 				"")).Commit()
 		default:

@@ -101,7 +101,7 @@ func (k *Keeper) run(ctx context.Context) {
 			k.report(ctx, "retention", k.retain(ctx))
 			retained = k.clock.Now()
 		case <-tick.C():
-			debug.FreeOSMemory() // A few milliseconds a minute; without it the memory of an upload stays for many minutes.
+			debug.FreeOSMemory() // Takes milliseconds; without it the memory of an upload stays for many minutes.
 			_, err := maintain.Once(ctx, k.etcd, k.flags.limits, defragmentAt.passed(k.clock.Now()), k.log)
 			k.report(ctx, "maintenance", err)
 			if k.taker.Status().Phase != etcdbackup.PhaseActive {

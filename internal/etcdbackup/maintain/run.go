@@ -88,7 +88,7 @@ func look(ctx context.Context, etcd *clientv3.Client) (Facts, error) {
 		return Facts{}, fmt.Errorf("read status of etcd: %w", err)
 	}
 	f := Facts{FileBytes: s.DbSize, UsedBytes: s.DbSizeInUse, QuotaBytes: s.DbSizeQuota, Revision: s.Header.Revision}
-	if len(s.Errors) == 0 { // Alarms are among them. Listing them is a write to etcd's log.
+	if len(s.Errors) == 0 { // The errors include alarms. Listing alarms is a write to etcd's log.
 		return f, nil
 	}
 	alarms, err := etcd.AlarmList(ctx)

@@ -44,7 +44,7 @@ func MeasureInChild(ctx context.Context, o Options) (int64, error) {
 		return 0, fmt.Errorf("%w: %w", errNoChild, err) // Not started, or ended by a signal such as of a memory limit.
 	case err != nil && out.Len() == 0 && !strings.Contains(problems.String(), ErrBroken.Error()) &&
 		!strings.Contains(problems.String(), "panic"):
-		// Etcd ends the process without a word when it finds its data damaged; other failures have a message.
+		// Etcd ends the process without a message if its data is damaged; other failures have one.
 		if message := lastLine(problems.String()); message != "" {
 			return 0, fmt.Errorf("%w: %s", errNoChild, message)
 		}

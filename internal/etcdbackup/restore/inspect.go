@@ -199,7 +199,7 @@ func ReadDatabase(file string, read func(*bolt.Tx) error) error {
 
 func checkPages(tx *bolt.Tx) error {
 	var first error
-	for err := range tx.Check() { // To its end, since it holds a goroutine.
+	for err := range tx.Check() { // The loop must reach the end, since the check holds a goroutine.
 		if first == nil {
 			first = fmt.Errorf("database file is corrupt: %w", err)
 		}

@@ -204,7 +204,7 @@ func gather(ctx context.Context, o Options, m marker) (Facts, store.Listing, err
 	if c, ok := chain.Select(chain.Build(objects), now); ok {
 		f.Store, f.BackupRevision, f.BackupEpoch = StoreHasChains, c.Last(), c.Full.Epoch
 	} else if len(listing.Objects) > 0 {
-		// Deltas alone, or nothing that reaches the target: there were backups, so empty is not an option.
+		// Only deltas, or no chain that reaches the target: since backups exist, an empty start is not allowed.
 		f.Store, f.StoreProblem = StoreUnreachable, "it has backups, but none that can be restored"
 	}
 	return f, listing, nil
@@ -297,7 +297,7 @@ func restore(ctx context.Context, o Options, m marker, forced bool, l store.List
 		PeerURLs:            o.InitialAdvertisePeerURLs,
 		InitialCluster:      o.InitialCluster,
 		InitialClusterToken: o.InitialClusterToken,
-		SkipHashCheck:       true, // The deltas have changed it; the objects' own hashes were checked.
+		SkipHashCheck:       true, // The deltas have changed the hash; the hashes of the objects were checked.
 		RevisionBump:        uint64(bump),
 		MarkCompacted:       true,
 	})
@@ -349,7 +349,7 @@ func swap(o Options, next marker, fresh string) error {
 		if err := o.stop("move aside"); err != nil {
 			return err
 		}
-		// One is kept: a volume has room for two or three, and people may want to look at the last one.
+		// One old directory is kept: a volume has room for two or three, and operators may want to inspect the last one.
 		if err := errors.Join(os.RemoveAll(previous), os.Rename(o.DataDir, previous), syncDir(parent)); err != nil {
 			return fmt.Errorf("move the old data directory aside: %w", err)
 		}

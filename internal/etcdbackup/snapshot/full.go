@@ -120,7 +120,7 @@ func (s *session) hash(ctx context.Context, revision int64) *archive.Hash {
 // copySnapshot copies a database file and checks the SHA-256 that etcd adds at its end, which is not copied.
 func copySnapshot(to io.Writer, from io.Reader) error {
 	hash := sha256.New()
-	held := make([]byte, 0, copyBuffer+sha256.Size) // Always the last bytes so far, which may be the checksum.
+	held := make([]byte, 0, copyBuffer+sha256.Size) // The last bytes read so far, which may be the checksum.
 	buf := make([]byte, copyBuffer)
 	total := int64(0)
 	for {

@@ -316,7 +316,7 @@ func (s *session) untilFull() time.Duration {
 	now := s.Clock.Now()
 	if last := s.Status().LastFull; last != nil && !s.fullRunning && s.fullRetry == nil {
 		if due := s.Options.Schedule.Next(last.Created); due.Before(now) {
-			return 0 // One was missed.
+			return 0 // A full snapshot was missed.
 		}
 	}
 	return s.Options.Schedule.Next(now).Sub(now)

@@ -43,7 +43,7 @@ func openBucket(ctx context.Context, c credentials, p Provider) (*blob.Bucket, e
 		return openAzure(ctx, c)
 	}
 	return fileblob.OpenBucket(c.folder(), &fileblob.Options{
-		NoTempDir: true, // A rename is atomic within a file system only.
+		NoTempDir: true, // A rename is atomic only within a file system.
 		Metadata:  fileblob.MetadataDontWrite,
 	})
 }

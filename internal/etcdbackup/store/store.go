@@ -243,7 +243,7 @@ func (s *Store) put(ctx context.Context, name string, data []byte, options *blob
 	}
 	ctx, cancel := context.WithTimeout(ctx, stallTimeout)
 	defer cancel()
-	// No buffer in addition to the data, and no second one.
+	// The data itself is the only buffer.
 	options.BufferSize, options.MaxConcurrency = max(partSize, len(data)), 1
 	if err := b.Upload(ctx, s.prefix+name, bytes.NewReader(data), options); err != nil {
 		return explain(err, op, false)

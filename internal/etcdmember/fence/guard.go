@@ -19,7 +19,7 @@ import (
 func Monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(fmt.Sprintf("read the clock: %v", err)) // Linux has it since version 2.6.39.
+		panic(fmt.Sprintf("read the clock: %v", err)) // Linux has had this clock since version 2.6.39.
 	}
 	return time.Duration(t.Nano())
 }

@@ -30,7 +30,7 @@ type Access struct {
 	secret     *client.ObjectKey // In the seed; nil if there is none.
 	seed       client.Client
 	transport  *Transport
-	// cert is the certificate in use; nil if the kubeconfig has none, or names a file with it, which somebody else renews.
+	// cert is the certificate in use; nil if the kubeconfig has none, or names a file with one, which others renew.
 	cert *x509.Certificate
 }
 
@@ -74,7 +74,7 @@ func Open(
 	}
 	base.CertData, base.KeyData = nil, nil
 	if !strings.Contains(base.Host, "://") {
-		base.Host = "https://" + base.Host // As clients take it with a certificate.
+		base.Host = "https://" + base.Host // The scheme that clients with a certificate default to.
 	}
 	stored, cert, err := a.stored(ctx)
 	if err != nil {

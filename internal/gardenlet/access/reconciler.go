@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// answerPeriod is the pause between looks at an open request. It takes about a second; a watch would have to wait for
-	// the seed authorizer to learn of the request first.
+	// answerPeriod is the interval at which an open request is read. The answer takes about a second; a watch could only
+	// begin after the seed authorizer has seen the request.
 	answerPeriod = time.Second
-	// answerTimeout is when an open request is given up for another one: somebody may have removed it.
+	// answerTimeout is the time after which an open request is replaced by a new one: it may have been removed.
 	answerTimeout = 15 * time.Minute
 )
 
@@ -129,7 +129,7 @@ func (r *Reconciler) renew(ctx context.Context) (bool, error) {
 	}
 	answer := &certificatesv1.CertificateSigningRequest{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.pending.name}, answer); err != nil {
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) { // The seed authorizer has not heard of it yet.
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) { // The seed authorizer has not seen the request yet.
 			return false, nil
 		}
 		return false, fmt.Errorf("read request for a certificate: %w", err)

@@ -55,8 +55,8 @@ func CredentialsOfBucket(ctx context.Context, garden client.Reader,
 func secretData(ctx context.Context, c client.Reader, key client.ObjectKey) (map[string][]byte, error) {
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, key, secret)
-	// What the gardenlet may not read is, to it, not there: the seed authorizer knows a reference a moment after it is
-	// made.
+	// A Secret that the gardenlet may not read counts as missing: the seed authorizer learns of a new reference a moment
+	// after its creation.
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("%w: read Secret %s: %w", ErrUnusable, key, err)
 	}

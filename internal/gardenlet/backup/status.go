@@ -87,7 +87,7 @@ func (s Status) Set(operation corev1beta1.LastOperationType, r Report, now time.
 	}
 	if operation == corev1beta1.LastOperationTypeReconcile && r.State == corev1beta1.LastOperationStateSucceeded &&
 		last != nil && last.State == r.State {
-		return // Nothing had to be done, so what was done last stays to be seen.
+		return // Nothing had to be done, so the last operation stays visible.
 	}
 	op := corev1beta1.LastOperation{Type: operation, State: r.State, Description: r.Description,
 		Progress: progressStarted}

@@ -30,7 +30,7 @@ const (
 
 // AddToManager registers the controller. The manager's cache is for the garden, and holds the objects of the seed.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concurrency int) error {
-	object := &metav1.PartialObjectMetadata{} // Only that something changed matters here.
+	object := &metav1.PartialObjectMetadata{} // Only the event matters, not the content.
 	object.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(extensionsv1alpha1.BackupBucketKind))
 	sameName := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetName()}}}

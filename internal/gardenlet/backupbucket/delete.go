@@ -59,7 +59,7 @@ func (r *Reconciler) deleteObject(ctx context.Context, bucket *corev1beta1.Backu
 		if err == nil {
 			err = backup.CopySecret(ctx, r.Seed, backup.BucketSecretPrefix+bucket.Name, data)
 		}
-		if err != nil && !errors.Is(err, backup.ErrUnusable) { // Then those in the seed have to do.
+		if err != nil && !errors.Is(err, backup.ErrUnusable) { // The copy in the seed is used instead.
 			return extensionobject.Progress{}, err
 		}
 	}

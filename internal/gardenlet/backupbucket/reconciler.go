@@ -35,7 +35,7 @@ type Reconciler struct {
 // outcome of one pass.
 type outcome struct {
 	report backup.Report
-	// retryAt is when to look again without an event; zero if the usual period will do.
+	// retryAt is the time of the next check without an event; zero for the usual period.
 	retryAt time.Time
 }
 
@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, bucket *corev1beta1.BackupBu
 		result = &outcome{report: report}
 	}
 	if errors.Is(err, backup.ErrUnusable) {
-		err = nil // Nothing tells that it has been mended, so it is looked at every period.
+		err = nil // No event announces the correction, so the bucket is checked every period.
 	}
 	now := r.Clock.Now()
 	backup.Status{LastOperation: &bucket.Status.LastOperation, LastError: &bucket.Status.LastError}.Set(operation,
@@ -108,7 +108,7 @@ func (r *Reconciler) ensure(ctx context.Context, bucket *corev1beta1.BackupBucke
 	if err != nil {
 		return nil, err
 	}
-	// From here on the extension has been asked about this generation.
+	// The extension has received the request for this generation.
 	bucket.Status.ObservedGeneration = bucket.Generation
 	if progress.State != extensionobject.Done {
 		return &outcome{backup.FromExtension(progress), progress.RetryAt}, nil

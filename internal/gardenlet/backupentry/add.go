@@ -50,7 +50,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 			return entriesBy(ctx, mgr.GetClient(), index, o.GetName())
 		}
 	}
-	object := &metav1.PartialObjectMetadata{} // Only that something changed matters here.
+	object := &metav1.PartialObjectMetadata{} // Only the event matters, not the content.
 	object.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(extensionsv1alpha1.BackupEntryKind))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("backupentry").

@@ -19,10 +19,10 @@ const AnnotationShootPurpose = "shoot.gardener.cloud/purpose"
 type task string
 
 const (
-	nothing task = "Nothing" // It is another seed's, or gone.
+	nothing task = "Nothing" // Another seed is responsible, or the entry is gone.
 	ensure  task = "Ensure"
 	migrate task = "Migrate"
-	wait    task = "Wait" // For the end of the grace period.
+	wait    task = "Wait" // Until the end of the grace period.
 	remove  task = "Remove"
 )
 
@@ -60,7 +60,7 @@ func decide(entry *corev1beta1.BackupEntry, seed string, grace Grace, now time.T
 	case responsible(entry) != ptr.Deref(entry.Spec.SeedName, ""):
 		return decision{task: migrate, operation: corev1beta1.LastOperationTypeMigrate}
 	case restoring(entry):
-		// Also before a deletion: only who has taken the backups over can delete them.
+		// Also before a deletion: only a seed that has taken over the backups can delete them.
 		return decision{task: ensure, operation: corev1beta1.LastOperationTypeRestore}
 	case !deleting:
 		return decision{task: ensure, operation: backup.Operation(entry.Status.LastOperation)}

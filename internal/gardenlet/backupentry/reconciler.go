@@ -39,7 +39,7 @@ type Reconciler struct {
 // outcome of one pass.
 type outcome struct {
 	report backup.Report
-	// retryAt is when to look again without an event; zero if events will do.
+	// retryAt is the time of the next check without an event; zero if events suffice.
 	retryAt time.Time
 }
 
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, entry *corev1beta1.BackupEnt
 		result = &outcome{report: report}
 	}
 	if errors.Is(err, backup.ErrUnusable) {
-		result.retryAt, err = now.Add(unwatchedPeriod), nil // Nothing tells that it has been mended.
+		result.retryAt, err = now.Add(unwatchedPeriod), nil // No event announces the correction.
 	}
 	backup.Status{LastOperation: &entry.Status.LastOperation, LastError: &entry.Status.LastError}.Set(d.operation,
 		result.report, now)
@@ -132,7 +132,7 @@ func (r *Reconciler) finish(ctx context.Context, entry *corev1beta1.BackupEntry)
 	if len(entry.Annotations) == len(before.Annotations) {
 		return nil
 	}
-	// The entry may come from a stale cache: a request that has come meanwhile must stay.
+	// The entry may come from a stale cache: a request that was added meanwhile must stay.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Garden.Patch(ctx, entry, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the request to restore BackupEntry %s: %w", client.ObjectKeyFromObject(entry), err)
@@ -174,7 +174,7 @@ func (r *Reconciler) ensure(ctx context.Context, entry *corev1beta1.BackupEntry,
 	if err != nil {
 		return nil, err
 	}
-	// From here on the extension has been asked about this generation.
+	// The extension has received the request for this generation.
 	entry.Status.ObservedGeneration = entry.Generation
 	if progress.State != extensionobject.Done {
 		return &outcome{backup.FromExtension(progress), progress.RetryAt}, nil

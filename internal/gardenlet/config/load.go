@@ -143,7 +143,7 @@ func Validate(c *GardenletConfiguration) error {
 	if c.Controllers.Shoot.SyncPeriod.Duration < time.Minute {
 		errs = append(errs, errors.New("controllers.shoot.syncPeriod must be at least 1m"))
 	}
-	// The garden confirms an owner with every look at the health of its Shoot. One that fails must not stop etcd.
+	// The garden confirms an owner with every check of its Shoot's health. One failed check must not stop etcd.
 	if fence, care := c.Controllers.Shoot.FenceTime.Duration,
 		c.Controllers.ShootCare.SyncPeriod.Duration; fence < max(30*time.Second, 2*care) {
 		errs = append(errs,

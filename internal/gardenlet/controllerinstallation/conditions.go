@@ -17,8 +17,8 @@ const (
 
 // observed is what one reconcile has found out.
 type observed struct {
-	invalid       error  // Why the chart can't be rendered, nil if it can.
-	invalidReason string // Reason that goes with it.
+	invalid       error  // Why the chart cannot be rendered; nil if it can.
+	invalidReason string // Reason of the condition in this case.
 	resource      *resourcesv1alpha1.ManagedResource
 	usedBy        string // An object in the seed that needs the extension.
 }

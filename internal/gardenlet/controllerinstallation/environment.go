@@ -38,7 +38,7 @@ func nameSeed(o *unstructured.Unstructured, seed string) error {
 		for i := range containers {
 			container, isMap := containers[i].(map[string]any)
 			if !isMap {
-				continue // The API server says what is wrong with it.
+				continue // The API server reports the error.
 			}
 			env, _, err := unstructured.NestedSlice(container, "env")
 			if err != nil {

@@ -182,7 +182,7 @@ func (r *Reconciler) delete(
 		Namespace: gardenNamespace, Name: installation.Name,
 	}}
 	if gone, err := kube.Delete(ctx, r.Seed, mr); err != nil || !gone {
-		return reconcile.Result{}, err // Its end brings us back.
+		return reconcile.Result{}, err // Its deletion triggers the next reconciliation.
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: gardenNamespace, Name: managedresource.SecretName(installation.Name),

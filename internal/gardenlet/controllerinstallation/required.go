@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// requiredPeriod is how often it is looked up whether an extension is in use. Objects of extensions are many and not
-	// watched.
+	// requiredPeriod is the interval of the checks whether an extension is in use. Objects of extensions are not watched,
+	// because there are many.
 	requiredPeriod = time.Minute
 	// usersPage bounds what one request returns. The first object is nearly always of the right type.
 	usersPage = 50

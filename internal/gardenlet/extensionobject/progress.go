@@ -93,7 +93,7 @@ func observe(kind string, o extensionsv1alpha1.Object, failingSince time.Time) P
 		return waiting("%s %s has no valid timestamp", kind, name)
 	}
 	if pending(o) && requested(o) != extensionsv1alpha1.OperationRestore {
-		return waiting("%s %s waits for its extension", kind, name) // What it reports is about an earlier request.
+		return waiting("%s %s waits for its extension", kind, name) // The status still reports on an earlier request.
 	}
 	if failed := failure(kind, o, failingSince); failed != nil {
 		return *failed

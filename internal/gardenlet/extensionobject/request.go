@@ -81,7 +81,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 		}
 		failed := failure(kind, current, w.FailingSince)
 		if failed != nil && !w.Force && SameJSON(SpecOf(before), SpecOf(current)) {
-			return *failed, nil // A retry shows nothing new until it has ended.
+			return *failed, nil // The error stays visible until the retry has ended.
 		}
 		return waiting("%s %s is being reconciled", kind, current.GetName()), nil
 	}
@@ -99,9 +99,9 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	case SpecDiffers(current, w.Object):
 		return true
 	case pending(current) && requested(current) != extensionsv1alpha1.OperationRestore:
-		return false // It has not been taken up yet. A request to restore stays until it has succeeded.
+		return false // The extension has not begun yet. A request to restore stays until it has succeeded.
 	case last != nil && last.Type == corev1beta1.LastOperationTypeMigrate:
-		return w.Restore // What has been migrated stays frozen otherwise.
+		return w.Restore // Otherwise a migrated object stays as it is.
 	}
 	failed := failure("", current, w.FailingSince)
 	return failed != nil && !now.Before(retryAt(at, w.FailingSince))

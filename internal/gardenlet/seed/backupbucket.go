@@ -84,7 +84,7 @@ func (r *Reconciler) deleteBackupBucket(ctx context.Context, seed *corev1beta1.S
 		log.FromContext(ctx).Info("Deleting BackupBucket", "BackupBucket", bucket.Name)
 		err := r.Garden.Delete(ctx, bucket)
 		if apierrors.IsForbidden(err) {
-			return err.Error(), nil // An entry of another seed uses it, which this one may not see.
+			return err.Error(), nil // An entry of another seed, which this gardenlet may not read, uses it.
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return "", fmt.Errorf("delete BackupBucket %q: %w", bucket.Name, err)

@@ -65,7 +65,7 @@ func (l *Lease) renew(ctx context.Context) error {
 		HolderIdentity: ptr.To(l.Holder), LeaseDurationSeconds: ptr.To(int32(2 * l.Period.Seconds())), RenewTime: &now,
 	}
 	if !found {
-		// Gardenlets may create what they name in the request, which only apply does.
+		// Gardenlets may create only objects that the request names, as only apply does.
 		return kube.Apply(ctx, l.Garden, lease, fieldOwner)
 	}
 	if err := l.Garden.Patch(ctx, lease, client.MergeFrom(before)); err != nil {

@@ -27,7 +27,7 @@ func (r *Reconciler) applyPlaceholders(ctx context.Context) error {
 		return fmt.Errorf("list definitions of the seed: %w", err)
 	}
 	for _, d := range placeholders(crds.Placeholders(), existing.Items) {
-		// A conflict says that somebody else wrote the definition: it is an operator's from now on.
+		// A conflict means that somebody else has changed the definition: it belongs to an operator from now on.
 		if err := kube.ApplyUnlessOwned(ctx, r.Seed, d, fieldOwner); err != nil && !apierrors.IsConflict(err) {
 			return err
 		}

@@ -47,7 +47,7 @@ type Reconciler struct {
 type scope struct {
 	seed *corev1beta1.Seed
 	observed
-	// bucketErr says why the BackupBucket could not be made. Control planes that are there do not suffer from it.
+	// bucketErr says why the BackupBucket could not be created. Existing control planes are not affected.
 	bucketErr error
 }
 
@@ -138,7 +138,7 @@ func (r *Reconciler) findUnknown(ctx context.Context, s *scope) error {
 		client.MatchingLabels{corev1beta1.LabelRole: corev1beta1.RoleShoot}); err != nil {
 		return fmt.Errorf("list control plane namespaces: %w", err)
 	}
-	// After the namespaces: a Shoot is there before its namespace.
+	// After the namespaces: a Shoot exists before its namespace.
 	shoots := &corev1beta1.ShootList{}
 	label := client.MatchingLabels{corev1beta1.LabelPrefixSeedName + s.seed.Name: "true"}
 	if err := r.Cache.List(ctx, shoots, label, client.UnsafeDisableDeepCopy); err != nil {

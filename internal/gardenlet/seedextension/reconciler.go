@@ -33,7 +33,7 @@ type Reconciler struct {
 // AddToManager registers the controller. The manager's cache is for the garden.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error {
 	own := []reconcile.Request{{NamespacedName: client.ObjectKey{Name: r.SeedName}}}
-	object := &metav1.PartialObjectMetadata{} // Only that something changed matters here.
+	object := &metav1.PartialObjectMetadata{} // Only the event matters, not the content.
 	object.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(extensionsv1alpha1.ExtensionKind))
 	inGarden := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if o.GetNamespace() != corev1beta1.GardenNamespace {
@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 		note(progress)
 	}
 	if retry.IsZero() {
-		return reconcile.Result{}, nil // Changes of the objects bring us back.
+		return reconcile.Result{}, nil // Changes of the objects trigger the next reconciliation.
 	}
 	return reconcile.Result{RequeueAfter: max(retry.Sub(now), time.Second)}, nil
 }

@@ -51,7 +51,7 @@ func desiredCluster(
 		o.SetManagedFields(nil)
 	}
 	if mayHeal(&shootCopy.Status) {
-		// Extensions leave Failed Shoots alone; this one is to be tried again, see the package documentation.
+		// Extensions ignore Failed Shoots; this one is to be retried, see the package documentation.
 		shootCopy.Status.LastOperation.State = corev1beta1.LastOperationStateError
 	}
 	cluster := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
@@ -116,7 +116,7 @@ func readBeginning(ctx context.Context, seed client.Reader, name string) (beginn
 	}
 	started, err := time.Parse(time.RFC3339Nano, current.Annotations[annotationStarted])
 	if err != nil {
-		return beginning{}, nil // Never written, or by hand: the operation begins anew.
+		return beginning{}, nil // Never written, or written by hand: the operation begins anew.
 	}
 	return beginning{At: started, Tasks: splitTasks(current.Annotations[annotationTasks])}, nil
 }

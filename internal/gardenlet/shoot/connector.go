@@ -45,9 +45,9 @@ type Connector struct {
 type connection struct {
 	client    client.Client
 	clientset kubernetes.Interface
-	// clientUntil is the end of the certificate in the kubeconfig; zero without one.
+	// clientUntil is the expiration of the certificate in the kubeconfig; zero without one.
 	clientUntil time.Time
-	// serverUntil is the end of the certificate that the server has shown with its last answer; nil before the first one.
+	// serverUntil is the expiration of the serving certificate of the last connection; nil before the first one.
 	serverUntil *atomic.Pointer[time.Time]
 }
 
@@ -139,7 +139,7 @@ func (c *Connector) Status(ctx context.Context, kubeconfig []byte) (int, error) 
 	result, status := conn.clientset.Discovery().RESTClient().Get().AbsPath("/healthz").Do(ctx), 0
 	result.StatusCode(&status)
 	if status != 0 {
-		return status, nil // An answer that is not good is one as well.
+		return status, nil // An error status is an answer, too.
 	}
 	return 0, result.Error()
 }

@@ -228,7 +228,7 @@ func operationType(shoot *corev1beta1.Shoot, takenOver bool) corev1beta1.LastOpe
 		return corev1beta1.LastOperationTypeMigrate
 	case beingCreated(shoot):
 		return corev1beta1.LastOperationTypeCreate
-	case last.Type == corev1beta1.LastOperationTypeMigrate, // To this seed, or called off: extensions act no more.
+	case last.Type == corev1beta1.LastOperationTypeMigrate, // Moved here, or cancelled: extensions have stopped acting.
 		last.Type == corev1beta1.LastOperationTypeRestore && last.State != corev1beta1.LastOperationStateSucceeded:
 		return corev1beta1.LastOperationTypeRestore
 	}

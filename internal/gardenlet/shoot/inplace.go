@@ -119,7 +119,7 @@ func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.S
 	if shoot.Status.InPlaceUpdates != nil || !rotationWaits(shoot) {
 		return nil
 	}
-	latest := &corev1beta1.Shoot{} // Its status has just been written.
+	latest := &corev1beta1.Shoot{} // The status has just been written.
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), latest); err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -168,7 +168,7 @@ func (r *Reconciler) dropForce(ctx context.Context, shoot *corev1beta1.Shoot) er
 	}
 	target := shoot.DeepCopy()
 	delete(target.Annotations, corev1beta1.AnnotationOperation)
-	// Only this operation is removed, not one that somebody asks for meanwhile.
+	// Only this operation is removed, not one that is requested meanwhile.
 	lock := client.MergeFromWithOptimisticLock{}
 	if err := r.Garden.Patch(ctx, target, client.MergeFromWithOptions(shoot, lock)); err != nil {
 		return fmt.Errorf("remove operation %q: %w", corev1beta1.OperationForceInPlaceUpdate, err)

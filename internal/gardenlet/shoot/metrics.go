@@ -71,8 +71,8 @@ func (m *Metrics) ofFlows() *flow.Metrics {
 const (
 	flowForceDelete    = "force-delete"
 	flowPrepare        = "prepare"         // A seed prepares for a control plane that another one still runs.
-	flowStopLeftover   = "stop-leftover"   // What another seed has taken over stops.
-	flowRemoveLeftover = "remove-leftover" // It is removed, since the other seed is done.
+	flowStopLeftover   = "stop-leftover"   // Stops the remains of a control plane that another seed has taken over.
+	flowRemoveLeftover = "remove-leftover" // Removes these remains, since the other seed is done.
 )
 
 // flowName is the name of the flow that graphFor returns.

@@ -97,7 +97,7 @@ func (r *Reconciler) takenOverAs(ctx context.Context, shoot *corev1beta1.Shoot) 
 				r.SeedName),
 		}, nil
 	case shoot.DeletionTimestamp != nil && last != nil && last.Type == corev1beta1.LastOperationTypeDelete:
-		// The last thing that a deletion does is to give up the backups.
+		// A deletion releases the backups last.
 		entry := &corev1beta1.BackupEntry{ObjectMeta: metav1.ObjectMeta{
 			Namespace: shoot.Namespace, Name: shoot.Status.TechnicalID + "--" + string(shoot.Status.UID),
 		}}
@@ -122,7 +122,7 @@ func (r *Reconciler) takenOverAs(ctx context.Context, shoot *corev1beta1.Shoot) 
 // lost says what a control plane has lost that was taken over from a seed that is gone; "" for any other.
 func lost(t ownership.TakenOver) string {
 	switch {
-	case t.Unconfirmed.IsZero(): // Nothing was taken over, or it sleeps and has not been restored.
+	case t.Unconfirmed.IsZero(): // Nothing was taken over, or the Shoot is hibernated and has not been restored.
 		return ""
 	case t.Stored.IsZero():
 		return fmt.Sprintf(" It was taken over from Seed %s, which is gone. What etcd had not stored in its backups there is lost.", t.From)
@@ -193,7 +193,7 @@ func (r *Reconciler) preparePass(ctx context.Context, s *scope) (flow.Result, er
 	if err != nil {
 		return flow.Result{}, err
 	}
-	if began.At.Before(s.claim.ChangedAt) && s.claim.Progress == "" { // From an earlier time on this seed.
+	if began.At.Before(s.claim.ChangedAt) && s.claim.Progress == "" { // The record is from an earlier time on this seed.
 		began = beginning{At: r.Clock.Now(), Tasks: tasksOf(s.shoot)}
 	}
 	if err := r.openState(ctx, s, id); err != nil {
@@ -222,7 +222,7 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 		return err
 	}
 	switch {
-	case shoot.DeletionTimestamp != nil: // What is missing is made once more, so that everything can be found and deleted.
+	case shoot.DeletionTimestamp != nil: // Missing objects are created again, so that everything can be found and deleted.
 	case state == nil:
 		return fmt.Errorf("there is no ShootState %s/%s, from which the control plane could be restored", shoot.Namespace,
 			shoot.Name)
@@ -240,7 +240,7 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 		return fmt.Errorf("namespace %q of an earlier control plane is still being deleted", id)
 	}
 	if !found {
-		// What depends on registrations the step adds.
+		// The step adds the parts that depend on registrations.
 		namespace := steps.NamespaceFor(s.shoot, s.seed, nil, id, nil)
 		if err := kube.Apply(ctx, r.Seed, namespace, steps.FieldOwner); err != nil {
 			return err

@@ -86,7 +86,7 @@ func olderStatus(shoot *corev1beta1.Shoot, seen *Remembered) bool {
 	if seen == nil || !seen.Cluster || seen.UID != shoot.UID {
 		return false
 	}
-	last := shoot.Status.LastOperation // Its time is in seconds.
+	last := shoot.Status.LastOperation // Its time is in whole seconds.
 	return last != nil && last.LastUpdateTime.Time.Before(seen.Started.Truncate(time.Second))
 }
 

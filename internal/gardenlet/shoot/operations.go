@@ -41,7 +41,7 @@ func (r *Reconciler) startOperations(
 ) error {
 	switch {
 	case operation == corev1beta1.LastOperationTypeMigrate:
-		return nil // The other seed begins with them.
+		return nil // The other seed begins the requested operations.
 	case shoot.DeletionTimestamp == nil:
 		var rest []string
 		for _, op := range operationsOf(shoot) {
@@ -314,7 +314,7 @@ func startRollout(shoot *corev1beta1.Shoot, pools []string, now time.Time) {
 // finishRollouts forgets the requested roll-outs. The flow has waited for them, unless the Shoot has no machines any
 // more.
 func finishRollouts(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType) {
-	if operation != corev1beta1.LastOperationTypeMigrate { // The other seed goes on with them.
+	if operation != corev1beta1.LastOperationTypeMigrate { // The other seed continues them.
 		shoot.Status.ManualWorkerPoolRollout = nil
 	}
 }

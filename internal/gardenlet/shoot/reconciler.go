@@ -33,11 +33,11 @@ import (
 )
 
 const (
-	// passPeriod is how soon an unfinished operation is looked at without an event: it covers what was missed.
+	// passPeriod is the time after which an unfinished operation is checked without an event: it covers missed events.
 	passPeriod = 30 * time.Second
-	// planPeriod is how soon a finished Shoot is looked at once more, to plan its next reconciliation.
+	// planPeriod is the time after which a finished Shoot is checked once more, to plan its next reconciliation.
 	planPeriod = time.Second
-	// seedPeriod is how soon a Shoot is looked at again whose seed was not ready for it.
+	// seedPeriod is the time after which a Shoot is checked again whose seed was not ready.
 	seedPeriod = 15 * time.Second
 )
 
@@ -75,7 +75,7 @@ type Reconciler struct {
 	RSABits int
 
 	gardenApplied, seedApplied kube.ApplyCache
-	// seen is what passes have read, written and been told of in the seed.
+	// seen has the versions of objects in the seed that passes have read, have written or got in events.
 	seen kube.Versions
 
 	mu     sync.Mutex
@@ -91,21 +91,21 @@ type scope struct {
 	// namespace is the view of the control plane namespace for this pass, secrets what the gardenlet has generated there.
 	namespace *kube.NamespaceView
 	secrets   *secretsmanager.Manager
-	// claim says who runs the control plane, state is what the garden has kept of it; nil unless it is being restored.
+	// claim says which seed runs the control plane. state is its ShootState; nil unless it is being restored.
 	claim ownership.Claim
 	state *shootstate.Saved
 }
 
 // Reconcile makes one pass over the Shoot. It may stop after any write and be repeated.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
-	// Status is decided on, so the newest one counts, not the cache's.
+	// Decisions depend on the status, so it is read without the cache.
 	ours := responsibleSeed(shoot) == r.SeedName || comesHere(shoot, r.SeedName) || takenOverHere(shoot, r.SeedName)
 	err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)
 	switch {
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	case apierrors.IsForbidden(err) && !ours:
-		// Another seed's. Ours is forbidden, too, until the API server has seen whose it is.
+		// The Shoot of another seed. One of our own is forbidden, too, until the API server has seen its new seed.
 		return reconcile.Result{}, nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
@@ -237,7 +237,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 	}
 	if err := seedReady(s.seed, r.Identity.Version); err != nil {
-		// With an error the pause would grow with each attempt, long after the seed is ready again.
+		// An error would increase the pause with each attempt, so that it would last long after the seed is ready.
 		log.FromContext(ctx).Info("Waiting for the seed", "reason", err.Error())
 		return reconcile.Result{RequeueAfter: seedPeriod}, r.show(ctx, shoot, d.Operation, err)
 	}
@@ -255,7 +255,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	}
 	if result.Complete() && d.Operation != corev1beta1.LastOperationTypeDelete {
 		if err := r.afterSuccess(ctx, s, d.Operation, began.Tasks); transient(err) {
-			return reconcile.Result{RequeueAfter: planPeriod}, nil // The next pass sees what has changed.
+			return reconcile.Result{RequeueAfter: planPeriod}, nil // The next pass reads the changes.
 		} else if err != nil {
 			return reconcile.Result{}, r.report(ctx, shoot, d.Operation, err)
 		}
@@ -289,7 +289,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	case state == corev1beta1.LastOperationStateSucceeded && d.Operation == corev1beta1.LastOperationTypeDelete:
 		return reconcile.Result{}, r.finalize(ctx, s)
 	case state == corev1beta1.LastOperationStateSucceeded, state == corev1beta1.LastOperationStateFailed:
-		// Extensions learn of it. The next decision, right away, plans the periodic reconciliation.
+		// The Cluster object shows extensions the result. The next decision, soon after, plans the periodic reconciliation.
 		return reconcile.Result{RequeueAfter: planPeriod}, r.refresh(ctx, s)
 	case result.Recheck > 0:
 		return reconcile.Result{RequeueAfter: result.Recheck}, nil
@@ -320,7 +320,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 		return beginning{}, err
 	}
 	if d.Operation != corev1beta1.LastOperationTypeDelete {
-		// Before anything is started: what may start depends on what is under way.
+		// Before any operation starts: rotations in progress determine which ones may start.
 		if adopted := adoptRotations(shoot, steps.ObserveRotations(s.secrets)); len(adopted) > 0 {
 			log.FromContext(ctx).Info("Adopting rotations that the status does not know", "credentials", adopted)
 		}
@@ -340,7 +340,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 		}
 		r.forget(shoot.UID)
 	} else if shoot.Status.LastOperation.State == corev1beta1.LastOperationStateFailed {
-		// What was wrong has healed; the operation continues with a fresh retry period.
+		// The cause of the failure is gone; the operation continues with a fresh retry period.
 		log.FromContext(ctx).Info("Resuming operation", "operation", d.Operation, "reason", d.Reason)
 		shoot.Status.RetryCycleStartTime = &metav1.Time{Time: now}
 		setOperation(&shoot.Status, corev1beta1.LastOperationStateProcessing, shoot.Status.LastOperation.Progress,
@@ -368,7 +368,7 @@ func (r *Reconciler) reportEnd(ctx context.Context, operation *corev1beta1.LastO
 	took := r.Clock.Since(began)
 	r.Metrics.end(operation, took)
 	message := "Operation succeeded"
-	if operation.State == corev1beta1.LastOperationStateFailed { // An error would be returned, and logged by who calls.
+	if operation.State == corev1beta1.LastOperationStateFailed { // Errors are returned, and logged by the caller.
 		message = "Operation failed and is not retried"
 	}
 	log.FromContext(ctx).Info(message, "operation", operation.Type, "duration", took.Round(time.Second).String(),
@@ -391,7 +391,7 @@ func (r *Reconciler) pass(
 			return flow.Result{}, nil, err
 		}
 	}
-	// Others have written to the Shoot, such as care to its conditions; what is written next must start from there.
+	// Others, such as care, have written to the Shoot meanwhile; the next write must be based on the newest version.
 	latest := &corev1beta1.Shoot{}
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(s.shoot), latest); err == nil {
 		observed := s.shoot.Status
@@ -487,12 +487,12 @@ func (r *Reconciler) afterSuccess(
 	}
 	before := s.shoot.DeepCopy()
 	delete(s.shoot.Annotations, corev1beta1.AnnotationShootSkipReadiness)
-	if operation != corev1beta1.LastOperationTypeMigrate { // The other seed carries them out.
+	if operation != corev1beta1.LastOperationTypeMigrate { // The other seed carries out the tasks.
 		removeTasks(s.shoot, tasks)
 	}
 	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmOlderSpec)
 	delete(s.shoot.Annotations, corev1beta1.AnnotationConfirmNewControlPlane)
-	if !s.shoot.SourceIsDead() { // It is about a seed from which this one has taken over.
+	if !s.shoot.SourceIsDead() { // The annotation is about a seed from which this one has taken over.
 		delete(s.shoot.Annotations, corev1beta1.AnnotationSourceIsDead)
 	}
 	if maps.Equal(before.Annotations, s.shoot.Annotations) {
@@ -538,7 +538,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		}
 	}
 	r.forget(s.shoot.UID)
-	// Status has been written since the Shoot was read, and the finalizer is removed from what is known best.
+	// The status has been written since the Shoot was read, so the finalizer is removed from the newest version.
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(s.shoot), s.shoot); err != nil {
 		return client.IgnoreNotFound(err)
 	}

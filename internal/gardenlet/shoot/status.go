@@ -97,10 +97,10 @@ func apply(shoot *corev1beta1.Shoot, result flow.Result, retryDuration time.Dura
 		succeed(shoot, operation, now)
 		return true
 	}
-	// A step that waits again takes nothing back of what users have seen of this operation; 100 is for its end.
+	// A step that waits again does not decrease the progress that users have seen; 100 is for the end of the operation.
 	progress := max(min(s.LastOperation.Progress, 99), result.Progress())
 	if len(result.Failed) == 0 {
-		// Errors of steps that are done by now, or wait again, are over.
+		// Errors of steps that are done by now, or wait again, no longer apply.
 		s.LastErrors = slices.DeleteFunc(s.LastErrors,
 			func(e corev1beta1.LastError) bool { return !slices.Contains(result.Blocked, ptr.Deref(e.TaskID, "")) })
 		if len(s.LastErrors) == 0 {
@@ -142,7 +142,7 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 	}
 	s.SeedName = shoot.Spec.SeedName
 	if operation == corev1beta1.LastOperationTypeMigrate {
-		return // From here on the other seed acts.
+		return // From here on the other seed is responsible.
 	}
 	s.MigrationStartTime = nil
 	s.IsHibernated = shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)

@@ -28,7 +28,7 @@ type Observed struct {
 	Sets        []machinev1alpha1.MachineSet
 	Machines    []machinev1alpha1.Machine
 
-	// Referenced are the objects that status.resources of extension objects refers to; missing ones are left out.
+	// Referenced are the objects that status.resources of extension objects refers to; missing ones are omitted.
 	Referenced map[Reference]*unstructured.Unstructured
 }
 

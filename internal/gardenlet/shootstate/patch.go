@@ -138,7 +138,7 @@ func diffList(path string, have, want []entry, keep map[string]bool) (operations
 	for i, old := range have {
 		position := fmt.Sprintf("%s/%d", path, i)
 		e, ok := wanted[old.key]
-		delete(wanted, old.key) // A key that is there twice is removed the second time.
+		delete(wanted, old.key) // The second entry with the same key is removed.
 		switch {
 		case ok && e.sum == old.sum:
 			after = append(after, old)
@@ -151,7 +151,7 @@ func diffList(path string, have, want []entry, keep map[string]bool) (operations
 			removals = append(removals, operation{"remove", position, nil})
 		}
 	}
-	slices.Reverse(removals) // Positions of those in front stay the same.
+	slices.Reverse(removals) // Removing from the end keeps the positions in front.
 	operations = append(operations, removals...)
 	var added [][]byte
 	for _, e := range want {

@@ -76,7 +76,7 @@ func planWrite(
 	n := next{outcome: Outcome{Bytes: bytes, Missing: missing, Complete: complete}}
 	if have.resourceVersion == "" {
 		if bytes == 0 && !complete {
-			return n, nil // Nothing has been made yet.
+			return n, nil // There is no state to save yet.
 		}
 		n.create = &corev1beta1.ShootState{
 			ObjectMeta: metav1.ObjectMeta{
@@ -139,7 +139,7 @@ func sealingOf(mark, seedName string, shoot *corev1beta1.Shoot) sealing {
 func owner(shoot *corev1beta1.Shoot) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Shoot", Name: shoot.Name, UID: shoot.UID,
-		// Nobody waits for the garbage collector: blocking would need a right to the Shoot's finalizers.
+		// Not blocking: that would require the permission to update the Shoot's finalizers.
 		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// minPause is the least time between two passes over a Shoot. A roll-out of machines changes something every second.
+	// minPause is the minimum time between two passes over a Shoot. A roll-out of machines changes something every second.
 	minPause = 10 * time.Second
 	// bytesPerSecond is what the writes of one Shoot may cost etcd, which stores a ShootState as a whole. The pause for
 	// the largest state, 40 s, is below the minute after which changes reach the backups of the Shoot's etcd: a key is
@@ -59,7 +59,7 @@ type Reconciler struct {
 type pass struct {
 	// next is the earliest time of the next one.
 	next time.Time
-	// compared is when it was made sure that nobody else has written the ShootState.
+	// compared is the time of the last check that nobody else has written the ShootState.
 	compared time.Time
 }
 

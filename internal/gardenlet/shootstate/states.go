@@ -180,7 +180,7 @@ func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, stage seali
 			k.stored = next.after
 			return outcome, nil
 		}
-		k.stored = nil // Even after an error it may have been written.
+		k.stored = nil // It may have been written even after an error.
 		if !overtaken(err) || attempt == attempts {
 			return Outcome{}, fmt.Errorf("write ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
 		}
@@ -237,7 +237,7 @@ func (s *States) write(ctx context.Context, shoot *corev1beta1.Shoot, n next) er
 		n.after.resourceVersion = n.create.ResourceVersion
 		return nil
 	}
-	state := metadataOf(shoot) // The answer has as much as is requested: the metadata.
+	state := metadataOf(shoot) // Only the metadata is requested in the response.
 	patch := client.RawPatch(types.JSONPatchType, n.patch)
 	if err := s.Garden.Patch(ctx, state, patch, client.FieldOwner(fieldOwner)); err != nil {
 		return err

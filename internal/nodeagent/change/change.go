@@ -77,7 +77,7 @@ type Observed struct {
 	// Missing names the parts of the old configuration that no longer exist, for example because the machine got a new
 	// root disk; they are written again.
 	Missing Touched
-	// OperatingSystemVersion is the one installed; empty if it is not known.
+	// OperatingSystemVersion is the installed version; empty if it is not known.
 	OperatingSystemVersion string
 }
 

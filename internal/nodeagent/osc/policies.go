@@ -16,7 +16,7 @@ import (
 // policy is a ValidatingAdmissionPolicy and its binding, for the members of one group.
 type policy struct {
 	name, group         string
-	apiGroup, resources string // Resources are separated by commas.
+	apiGroup, resources string // Separated by commas.
 	operations          []admissionregistrationv1.OperationType
 	variables           []admissionregistrationv1.Variable
 	validations         []admissionregistrationv1.Validation

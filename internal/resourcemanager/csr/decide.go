@@ -23,16 +23,16 @@ const (
 	ignore decision = iota // Not ours: left to the owner of the Shoot.
 	approve
 	deny
-	later // It depends on what is not known yet.
+	later // It depends on facts that are not known yet.
 )
 
 // verdict is a decision, and why it was taken.
 type verdict struct {
 	decision decision
 	message  string
-	// machine is the name of the one that gets its rights before a certificate is approved, "" if it needs none for it.
+	// machine is the name of the machine that gets its permissions before the approval, "" if the request needs none.
 	machine string
-	// searched: it rests on there being no other machine with the token.
+	// searched: the verdict relies on the absence of other machines with the token.
 	searched bool
 }
 
@@ -43,7 +43,7 @@ func (v verdict) final() bool { return v.decision == approve || v.decision == de
 type machine struct {
 	name string
 	node string // Name of its Node, "" if it has none yet.
-	// dnsNames and addresses are those that the provider has reported; most report none.
+	// dnsNames and addresses are those that the provider has reported; most providers report none.
 	dnsNames  []string
 	addresses []netip.Addr
 }
@@ -57,8 +57,8 @@ type facts struct {
 
 // subject is what a request is about, by which the facts about it are found.
 type subject struct {
-	machine string   // By name, "" if by none.
-	nodes   []string // The one that it is for, and that of the requester.
+	machine string   // Name of the machine, "" if there is none.
+	nodes   []string // The Node that the request is for, and that of the requester.
 	token   string   // ID of the bootstrap token, "" if it came without.
 	// names and addresses are those requested for a serving certificate.
 	names     []string
@@ -414,8 +414,7 @@ func nodeAgent(r *certificatesv1.CertificateSigningRequest, f facts) verdict {
 }
 
 const (
-	// minRetry and maxRetry bound the time until a request is looked at again. What it waits for is an event, so this is
-	// only for an event that got lost.
+	// minRetry and maxRetry bound the time until a waiting request is checked again, in case an event was lost.
 	minRetry = time.Second
 	maxRetry = 30 * time.Second
 )

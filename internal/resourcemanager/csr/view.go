@@ -132,7 +132,7 @@ func (r *Reconciler) directNodes(ctx context.Context, about subject) ([]corev1.N
 	if err != nil {
 		return nil, err
 	}
-	// The one that the request is for may have what is its own.
+	// The Node that the request is for may have these names and addresses.
 	found = slices.DeleteFunc(found, func(n corev1.Node) bool { return slices.Contains(about.nodes, n.Name) })
 	return confirm(found, func(n *corev1.Node) (*corev1.Node, error) { return node(ctx, r.TargetReader, n.Name) })
 }

@@ -115,7 +115,7 @@ func daemonSet(d *appsv1.DaemonSet) string {
 	}
 	allowed := 0
 	if s.UpdatedNumberScheduled < s.DesiredNumberScheduled && d.Spec.UpdateStrategy.RollingUpdate != nil {
-		// During a rollout the DaemonSet controller may take down that many. Rounding up is what it does itself.
+		// During a rollout the DaemonSet controller may take down maxUnavailable pods. It rounds up, too.
 		unavailable := ptr.Deref(d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 		if n, err := intstr.GetScaledValueFromIntOrPercent(&unavailable, int(s.DesiredNumberScheduled), true); err == nil {
 			allowed = n

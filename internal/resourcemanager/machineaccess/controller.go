@@ -81,7 +81,7 @@ func (g Grants) ensure(ctx context.Context, want, current client.Object, adopt f
 		if !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create %T %q: %w", want, key.Name, err)
 		}
-		// It is too new for the cache, or somebody has taken the label away by which the cache knows it.
+		// The cache does not contain it yet, or somebody has removed the label by which the cache selects it.
 		err = g.Direct.Get(ctx, key, current)
 	}
 	if err != nil {

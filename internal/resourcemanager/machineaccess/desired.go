@@ -18,7 +18,7 @@ import (
 const (
 	// label on the objects of a machine has the machine's name.
 	label = "worker.hortus.dev/machine"
-	// annotationNode on the role of a machine has the UID of its Node, as it was when the machine was last there.
+	// annotationNode on the role of a machine has the UID of its Node, as of the last time the machine existed.
 	annotationNode = "worker.hortus.dev/node-uid"
 	// namePrefix of the objects of a machine; its name follows.
 	namePrefix = "gardener.cloud:machine:"
@@ -115,7 +115,7 @@ type fit int
 const (
 	same fit = iota
 	differs
-	unfit // What differs can't be changed: the object has to be made again.
+	unfit // The difference is in an immutable field: the object has to be created again.
 )
 
 // adoptRole makes a role what it should be.

@@ -56,7 +56,7 @@ func (r *Reconciler) apply(
 	id := identities(mr.Spec.Equivalences)
 	orphans, last := compare(mr.Status.Resources, wanted, released, id)
 	if decodeErr != nil {
-		orphans = nil // What cannot be read may well be among them.
+		orphans = nil // The objects that cannot be decoded may be among them.
 	}
 	sum := managedresource.Checksum(secrets...)
 	if err := r.announce(ctx, mr, wanted, sum, id); err != nil {
@@ -242,7 +242,7 @@ func (r *Reconciler) applyAll(
 		}
 	}
 	var errs []error
-	for _, obj := range objects { // In the order of the Secrets: the same text every time.
+	for _, obj := range objects { // In the order of the Secrets, so that the text is always the same.
 		if err := failed[obj.ref]; err != nil {
 			errs = append(errs, fmt.Errorf("apply %s: %w", obj.ref, err))
 		}

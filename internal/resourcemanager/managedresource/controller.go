@@ -30,9 +30,10 @@ import (
 )
 
 const (
-	// pendingInterval is the wait while objects that were deleted are still there. Watches tell of most ends earlier.
+	// pendingInterval is the interval of checks while deleted objects still exist. Watches usually report their removal
+	// earlier.
 	pendingInterval = 5 * time.Second
-	// concurrentSyncs is the number of ManagedResources worked on at once. A Shoot has a dozen or two.
+	// concurrentSyncs is the number of ManagedResources reconciled concurrently. A Shoot has 12 to 24.
 	concurrentSyncs = 5
 	// indexSecret finds ManagedResources by the Secrets they name.
 	indexSecret = "spec.secretRefs.name"
@@ -156,7 +157,7 @@ func (r *Reconciler) withStatus(
 ) (reconcile.Result, error) {
 	before := mr.DeepCopy()
 	result, err := run(ctx, mr)
-	if apierrors.IsConflict(err) { // Stale cache; the newer object is on its way.
+	if apierrors.IsConflict(err) { // The cache is stale; it will get the newer object soon.
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	return result, errors.Join(err, r.patchStatus(ctx, mr, before))
@@ -169,7 +170,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, mr, before *resourcesv1alp
 		return nil
 	}
 	written, last := mr.DeepCopy(), before.DeepCopy()
-	last.ResourceVersion = mr.ResourceVersion // Own writes since are no conflict.
+	last.ResourceVersion = mr.ResourceVersion // Our own writes since then are no conflict.
 	patch := client.MergeFromWithOptions(last, client.MergeFromWithOptimisticLock{})
 	if err := r.Source.Status().Patch(ctx, written, patch); err != nil {
 		if apierrors.IsNotFound(err) {

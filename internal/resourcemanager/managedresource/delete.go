@@ -129,7 +129,7 @@ func (r *Reconciler) deleteOne(
 	if err != nil {
 		return false, err
 	}
-	// Most kinds are gone at once, which spares the wait.
+	// Objects of most kinds are removed at once; reading them again spares the wait.
 	after := metadata(at.GroupVersionKind)
 	err = r.Target.Get(ctx, key, after)
 	if err != nil && !gone(err) {

@@ -97,7 +97,7 @@ func stamp(m metav1.Object) string {
 	for _, set := range []map[string]string{m.GetLabels(), m.GetAnnotations()} {
 		for _, key := range slices.Sorted(maps.Keys(set)) {
 			if key == appsv1.DeprecatedTemplateGeneration {
-				continue // The API server makes it up for whole objects, and leaves it out of metadata.
+				continue // The API server generates it in whole objects, and omits it in their metadata.
 			}
 			fmt.Fprintf(h, "%q %q\n", key, set[key])
 		}

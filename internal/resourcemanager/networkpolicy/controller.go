@@ -139,7 +139,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if slices.ContainsFunc(namespaces.Items, func(ns corev1.Namespace) bool {
 		return ns.Name == req.Name && ns.DeletionTimestamp != nil
 	}) {
-		return reconcile.Result{}, nil // What is still there goes with the namespace, and protects its pods until then.
+		return reconcile.Result{}, nil // The policies are deleted with the namespace, and protect its pods until then.
 	}
 	addresses, err := r.apiAddresses(ctx)
 	if err != nil {

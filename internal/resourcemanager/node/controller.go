@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// recheck guards against what no watch tells.
+	// recheck is the interval of checks for changes that no watch reports.
 	recheck = 10 * time.Second
-	// recheckDrivers is the wait for the registration of CSI drivers, which kubelets need a second or two for after the
-	// pod of the driver is ready. New nodes take no pods meanwhile.
+	// recheckDrivers is the interval of checks for the registration of CSI drivers, which takes kubelets a second or two
+	// after the pod of the driver is ready. New nodes accept no pods meanwhile.
 	recheckDrivers = time.Second
 	// indexNode finds pods by node.
 	indexNode = "spec.nodeName"
@@ -50,7 +50,7 @@ func (r *Readiness) AddToManager(mgr ctrl.Manager, target cache.Cache) error {
 	}
 	nodes := source.Kind(target, &corev1.Node{}, &handler.TypedEnqueueRequestForObject[*corev1.Node]{},
 		predicate.NewTypedPredicateFuncs(tainted))
-	// Only the end of waiting matters, and that is always a change of a critical pod.
+	// Only the end of the wait matters, which is always a change of a critical pod.
 	pods := source.Kind(target, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, p *corev1.Pod) []reconcile.Request {
 			if p.Spec.NodeName == "" {
@@ -115,7 +115,7 @@ func (r *Readiness) observe(ctx context.Context, node *corev1.Node) (observed, e
 	}
 	o.pods = pods.Items
 	if missingDrivers(o).reason == "" {
-		return o, nil // Nobody waits for a driver.
+		return o, nil // No pod requires a driver.
 	}
 	var csi storagev1.CSINode
 	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(node), &csi); client.IgnoreNotFound(err) != nil {

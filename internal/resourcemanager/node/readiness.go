@@ -122,7 +122,7 @@ var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-	// Given to pods of the host network only. A node without network needs the pods that bring it.
+	// Only pods of the host network get this one. They set up the network of a node that has none.
 	{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
@@ -182,7 +182,7 @@ func matchesAll(requirements []corev1.NodeSelectorRequirement, set labels.Set) b
 	for _, r := range requirements {
 		requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
 		if err != nil || !requirement.Matches(set) {
-			return false // The API server admits no invalid requirement, so nothing is scheduled by one.
+			return false // The API server rejects invalid requirements, so none is in use.
 		}
 	}
 	return true

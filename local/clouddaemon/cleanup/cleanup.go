@@ -44,7 +44,7 @@ const (
 	// dialWait bounds the attempt to connect to containerd, whose socket is on this host; if it fails, containerd does
 	// not run.
 	dialWait = 2 * time.Second
-	// shimSockets is the directory of the sockets of shims, whatever the state directory of their containerd is.
+	// shimSockets is the directory of the sockets of shims, independent of the state directory of their containerd.
 	shimSockets = "/run/containerd/s"
 )
 
@@ -94,7 +94,7 @@ func lock(path string) (recorded []string, unlock func(), err error) {
 	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, nil, errors.New("the cloud daemon still runs: stop it first")
 	}
-	if err != nil { // Broken records are one more thing to remove.
+	if err != nil { // Broken records are removed like everything else.
 		return nil, func() {}, nil
 	}
 	recorded, err = clouddaemon.RecordedInstances(db)

@@ -133,7 +133,7 @@ type listener struct {
 	targets []Target
 	idle    time.Duration
 	next    int
-	shunned map[Target]time.Time // When the target may be tried in its turn again.
+	shunned map[Target]time.Time // Time from which the target is tried in its turn again.
 	conns   map[*connection]bool
 }
 

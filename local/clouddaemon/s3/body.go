@@ -91,7 +91,7 @@ func Open(r *http.Request, op Operation) (*http.Request, error) {
 	if err := b.readHeaders(r, op); err != nil {
 		return nil, err
 	}
-	if b.remain == 0 { // Nobody would read it.
+	if b.remain == 0 { // An empty body is never read.
 		if err := b.finish(); err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func Open(r *http.Request, op Operation) (*http.Request, error) {
 	out := r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
 	out.Header = r.Header.Clone()
 	packConditions(out.Header)
-	if op.SourceBucket != "" { // As the library reads it.
+	if op.SourceBucket != "" { // In the form that the library parses.
 		out.Header.Set(headerCopySource, "/"+op.SourceBucket+"/"+url.QueryEscape(op.SourceKey))
 	}
 	out.Header.Set(headerContentHash, unsigned)
@@ -133,7 +133,7 @@ func (b *Body) readHeaders(r *http.Request, op Operation) error {
 	if b.remain < 0 {
 		return bad(gofakes3.ErrMissingContentLength, "the request has no Content-Length")
 	}
-	if op.Name == "CompleteMultipartUpload" { // Its checksum is that of the object.
+	if op.Name == "CompleteMultipartUpload" { // The checksum in the request is that of the object.
 		return nil
 	}
 	return b.readChecksum(r.Header)

@@ -56,7 +56,7 @@ const headerCopySource = "X-Amz-Copy-Source"
 
 // copySource returns the source of a copy. Some clients escape the slash between bucket and key, others do not.
 func copySource(h http.Header) (bucket, key string) {
-	path, _, _ := strings.Cut(h.Get(headerCopySource), "?") // Behind it is a version.
+	path, _, _ := strings.Cut(h.Get(headerCopySource), "?") // The rest is a version.
 	if unescaped, err := url.QueryUnescape(path); err == nil {
 		path = unescaped
 	}

@@ -73,8 +73,8 @@ func UserData(v Values, p *PKI) ([]byte, error) {
 		for key, value := range v.EtcdBackup.Store {
 			files[etcdDir+"store/"+key] = []byte(value)
 		}
-		// Only what it needs of the cluster's credentials, under the names that 'hortus etcd run' knows. Etcd's certificate
-		// is good for clients, too.
+		// Only the credentials that etcd needs, under the names that 'hortus etcd run' expects. Etcd's certificate is valid
+		// for clients, too.
 		files[etcdDir+"pki/ca.crt"] = p.EtcdCA.CertPEM
 		for _, name := range []string{"server", "client"} {
 			files[etcdDir+"pki/"+name+".crt"], files[etcdDir+"pki/"+name+".key"] = p.EtcdServer.CertPEM, p.EtcdServer.KeyPEM

@@ -66,7 +66,7 @@ func (s *service) adopt() Process {
 	if pid == 0 {
 		return nil
 	}
-	// Once the descriptor is taken the number cannot change its meaning unnoticed, so the record is compared again.
+	// While the descriptor is open, the PID cannot be reused unnoticed, so the record is compared again.
 	descriptor, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil

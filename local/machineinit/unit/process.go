@@ -55,7 +55,7 @@ func (p *process) Signal(signal syscall.Signal, group bool) error {
 		target = -p.pid
 	} else {
 		select {
-		case <-p.done: // The number may belong to another process by now.
+		case <-p.done: // The PID may belong to another process by now.
 			return nil
 		default:
 		}

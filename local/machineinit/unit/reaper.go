@@ -30,7 +30,7 @@ func (r *Reaper) Start(program Program) (Process, error) {
 	}
 	p := newProcess(started.Pid)
 	r.running[p.pid] = p
-	started.Release() // Waiting is done by number. Release cannot fail on Linux.
+	started.Release() // The reaper waits by PID. Release cannot fail on Linux.
 	return p, nil
 }
 

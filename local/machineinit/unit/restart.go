@@ -40,7 +40,7 @@ func parseRestart(value string) (RestartPolicy, error) {
 type Exit struct {
 	Code   int
 	Signal syscall.Signal // 0 unless the process was ended by a signal.
-	Err    error          // Set when there was no process to begin with, or its start timed out.
+	Err    error          // Set if no process was started, or if its start timed out.
 }
 
 // OK reports whether the end counts as a success: exit code 0 or one of the signals that ask a process to end.

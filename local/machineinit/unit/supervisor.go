@@ -214,7 +214,7 @@ func (s *Supervisor) Stop(ctx context.Context, names ...string) error {
 // Restart stops a unit if it runs, and starts it.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	if _, err := Load(name, s.options.Dirs); err != nil {
-		return err // A unit that could not come back is better left running.
+		return err // A unit that could not be started again is left running.
 	}
 	if err := s.Stop(ctx, name); err != nil {
 		return err

@@ -140,7 +140,7 @@ func (a *EntryActuator) Delete(
 		return extension.Result{}, err
 	}
 	for range batchesPerCall {
-		// The slash keeps entries apart whose name begins with this one.
+		// The slash excludes entries whose names begin with this one.
 		objects, err := api.ListObjectsAfter(ctx, entry.Spec.BucketName, entry.Name+"/", "", cloud.MaxDeleteObjects)
 		if cloud.IsNotFound(err) || (err == nil && len(objects) == 0) {
 			return extension.Done(), nil

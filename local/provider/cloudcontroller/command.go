@@ -89,7 +89,7 @@ func SlimCache(opts *ctrl.Options) {
 		&corev1.Service{}:            {Transform: cache.TransformStripManagedFields()},
 		&discoveryv1.EndpointSlice{}: {Transform: cache.TransformStripManagedFields()},
 	}, DefaultTransform: cache.TransformStripManagedFields()}
-	// A read per claim and per attachment does not pay for a watch.
+	// One read per claim and per attachment does not justify a watch.
 	opts.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 		&storagev1.StorageClass{}, &storagev1.CSINode{},
 	}}}

@@ -74,7 +74,7 @@ func listeners(
 			continue
 		}
 		if port.NodePort == 0 {
-			continue // Allocated by the API server in a moment; the update triggers us again.
+			continue // The API server will allocate it; the update triggers the next reconciliation.
 		}
 		targets := make([]cloud.Target, 0, len(ids))
 		for _, id := range ids {
@@ -90,7 +90,7 @@ func nodesWithEndpoint(endpoints []discoveryv1.EndpointSlice) map[string]bool {
 	out := map[string]bool{}
 	for _, slice := range endpoints {
 		for _, ep := range slice.Endpoints {
-			// A nil ready means ready, see the API.
+			// Nil means ready, see the API of EndpointSlices.
 			if ep.NodeName != nil && (ep.Conditions.Ready == nil || *ep.Conditions.Ready) {
 				out[*ep.NodeName] = true
 			}
@@ -101,7 +101,7 @@ func nodesWithEndpoint(endpoints []discoveryv1.EndpointSlice) map[string]bool {
 
 // ingress is the status of a Service with a load balancer at address.
 func ingress(address string) []corev1.LoadBalancerIngress {
-	mode := corev1.LoadBalancerIPModeProxy // The cloud proxies, so pods must not short-cut to the Service's own rules.
+	mode := corev1.LoadBalancerIPModeProxy // The cloud is a proxy, so pods must not bypass it by the rules of the Service.
 	return []corev1.LoadBalancerIngress{{IP: address, IPMode: &mode}}
 }
 

@@ -154,7 +154,7 @@ func (a *Actuator) FollowUp(ctx context.Context, cp *extensionsv1alpha1.ControlP
 		return false, err
 	}
 	replicas, err := a.replicas(ctx, cp.Namespace, deployment)
-	if err != nil || runs == (replicas > 0) { // So it is nearly always.
+	if err != nil || runs == (replicas > 0) { // The usual case.
 		return false, err
 	}
 	cluster, err := extension.GetCluster(ctx, a.Client, cp.Namespace)

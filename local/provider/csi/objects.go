@@ -93,7 +93,7 @@ func nodePod(image string) corev1.PodSpec {
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("24Mi"),
 			}},
-			// Mounts that pods are to see can only be made with all privileges.
+			// Only privileged containers can create mounts that other pods see.
 			SecurityContext: &corev1.SecurityContext{RunAsUser: ptr.To(int64(0)), Privileged: ptr.To(true)},
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "socket", MountPath: SocketDir},

@@ -82,7 +82,7 @@ func (a *Actuator) set(ctx context.Context, record *extensionsv1alpha1.DNSRecord
 	if err != nil {
 		return err
 	}
-	// An unset time to live is left to the cloud, which knows that its clients are near.
+	// 0 selects the default of the cloud, which is short because its clients are near.
 	ttl := min(max(ptr.Deref(record.Spec.TTL, 0), 0), maxTTLSeconds)
 	_, err = api.SetDNSRecord(ctx, cloud.DNSRecord{
 		Name: name(record), Type: string(record.Spec.RecordType), Values: record.Spec.Values, TTLSeconds: int(ttl),

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// labelDeployment of a machine is the name of its MachineDeployment.
+	// labelDeployment is the label of machines with the name of their MachineDeployment.
 	labelDeployment = "name"
 	// replacementPause is how long a machine waits for another of its MachineDeployment: about as long as it takes to
 	// replace that one.
@@ -30,7 +30,7 @@ const (
 // replaced at a time, and counts the machine itself.
 type replacements struct {
 	machines machineclient.MachineInterface
-	timeout  time.Duration // For pools without one of their own.
+	timeout  time.Duration // For pools without a health timeout of their own.
 	clock    clock.PassiveClock
 	queue    workqueue.TypedRateLimitingInterface[string]
 }

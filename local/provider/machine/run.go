@@ -77,8 +77,8 @@ func DefaultOptions() Options {
 			MachineInPlaceUpdateTimeout: metav1.Duration{Duration: 20 * time.Minute},
 			MaxEvictRetries:             drain.DefaultMaxEvictRetries,
 			PvDetachTimeout:             metav1.Duration{Duration: 30 * time.Second},
-			// A drain waits so long per pod for its volumes to be attached to another node, which takes two or three
-			// seconds unless there is none, as when all machines are deleted.
+			// Per pod a drain waits for this time at most until its volumes are attached to another node, which takes two or
+			// three seconds unless there is no other node, as when all machines are deleted.
 			PvReattachTimeout:                        metav1.Duration{Duration: 10 * time.Second},
 			MachineSafetyOrphanVMsPeriod:             metav1.Duration{Duration: 5 * time.Minute},
 			MachineSafetyAPIServerStatusCheckPeriod:  metav1.Duration{Duration: time.Minute},
@@ -215,7 +215,7 @@ func runControllers(
 	targetFactory.Start(ctx.Done())
 
 	// The library's Run waits for its workers before it closes the queues they wait for, so it never returns: the process
-	// ends without it. Work that is under way then is taken up by the next process.
+	// ends without it. The next process continues the work in progress.
 	go deployments.Run(workers, ctx.Done())
 	go singles.Run(workers, ctx.Done())
 	go replacements.run(ctx)
@@ -248,7 +248,7 @@ func targetVersion(c kubernetes.Interface) (*semver.Version, error) {
 
 func newRecorder(c kubernetes.Interface, namespace string) record.EventRecorder {
 	scheme := kubescheme.Scheme
-	_ = machinescheme.AddToScheme(scheme) // The library's other half adds it as well; both are the same types.
+	_ = machinescheme.AddToScheme(scheme) // The other half of the library adds the same types.
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.CoreV1().Events(namespace)})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: name})

@@ -68,7 +68,7 @@ func (o *options) run(ctx context.Context) error {
 			return fmt.Errorf("--pod-cidr: invalid value: %q (an IPv4 range such as 10.0.0.0/16)", o.podCIDR)
 		}
 	}
-	// Before any configuration that names it.
+	// Before a configuration names the plugin.
 	if err := installPlugin(o.plugin, o.binDir); err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (s *System) writeConfig(data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	temp := path + ".tmp" // Not a suffix the runtime looks for.
+	temp := path + ".tmp" // The container runtime ignores this suffix.
 	if err := os.WriteFile(temp, data, 0o644); err != nil {
 		return fmt.Errorf("write CNI configuration: %w", err)
 	}

@@ -62,6 +62,6 @@ func newScheme() *runtime.Scheme {
 
 func slimCache(opts *ctrl.Options) {
 	opts.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
-	// A handful of reads per claim does not pay for a watch on classes.
+	// A few reads per claim do not justify a watch on classes.
 	opts.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&storagev1.StorageClass{}}}}
 }

@@ -101,10 +101,10 @@ func (r *Volumes) Reconcile(ctx context.Context, pv *corev1.PersistentVolume) (r
 		if err := r.Client.Delete(ctx, pv, client.Preconditions{UID: &pv.UID}); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
-		return reconcile.Result{}, nil // The update with the deletion timestamp comes back here.
+		return reconcile.Result{}, nil // The update with the deletion timestamp triggers the next reconciliation.
 	}
 	if !controllerutil.ContainsFinalizer(pv, finalizer) || len(pv.Finalizers) > 1 {
-		return reconcile.Result{}, nil // Kubernetes' own finalizer goes when no pod uses the volume any longer.
+		return reconcile.Result{}, nil // Kubernetes removes its own finalizer when no pod uses the volume any longer.
 	}
 	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		if err := os.RemoveAll(filepath.Join(r.Dir, filepath.Base(pv.Spec.HostPath.Path))); err != nil {

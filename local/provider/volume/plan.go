@@ -69,7 +69,7 @@ func desiredVolume(
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 				Path: filepath.Join(root, name),
-				Type: ptr.To(corev1.HostPathDirectory), // The kubelet would make one that only root may write to.
+				Type: ptr.To(corev1.HostPathDirectory), // A directory that the kubelet creates would be writable only for root.
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{

@@ -53,7 +53,7 @@ func unready(shoot *corev1beta1.Shoot, seed *corev1beta1.Seed) string {
 	switch version := shoot.Status.Gardener.Version; {
 	case seed.Status.Gardener == nil:
 		return fmt.Sprintf("The gardenlet of Seed %s has not registered its version yet.", seed.Name)
-	case seed.Status.Gardener.Version != version && !shoot.SourceIsDead(): // A dead Seed can't be updated first.
+	case seed.Status.Gardener.Version != version && !shoot.SourceIsDead(): // A dead Seed cannot be updated first.
 		return fmt.Sprintf("The gardenlet of Seed %s has version %s, the one that runs the control plane now has %s.",
 			seed.Name, seed.Status.Gardener.Version, version)
 	case seed.Status.ObservedGeneration != seed.Generation:

@@ -29,11 +29,12 @@ var lackingReasons = []string{
 const (
 	// maxBehind is five times the default period of deltas: an upload may fail and be repeated a few times.
 	maxBehind = 5 * time.Minute
-	// firstFullPeriod is how long after the creation of etcd the first full snapshot may be missing. It takes seconds.
+	// firstFullPeriod is the time after the creation of etcd in which the first full snapshot must succeed. It takes
+	// seconds.
 	firstFullPeriod = 10 * time.Minute
-	// backupPatience is how long the process may fail or not answer: it restarts with etcd, and retries.
+	// backupPatience is how long the process may fail or be unreachable: it restarts with etcd, and retries.
 	backupPatience = 5 * time.Minute
-	// maxBackupError bounds how much of the process's error is repeated in a condition.
+	// maxBackupError bounds the part of the process's error that a condition quotes, in bytes.
 	maxBackupError = 400
 )
 
@@ -138,7 +139,7 @@ func lastBackupError(s *etcdbackup.Status) string {
 }
 
 var (
-	// localPort of a connection is another one each time.
+	// localPort of a connection differs each time.
 	localPort = regexp.MustCompile(`[^\s:]*:[0-9]+->`)
 	// userInfo and query of URLs may carry credentials: a password, or the signature of a signed request.
 	userInfo = regexp.MustCompile(`(://)[^/\s"'@]*@`)

@@ -89,7 +89,7 @@ func requiredDeployments(o *Observed) []string {
 }
 
 func controlPlane(o *Observed, s Settings) Finding {
-	if f := stoppedEtcd(o); f != nil { // Everything else follows from it.
+	if f := stoppedEtcd(o); f != nil { // All other problems follow from it.
 		return *f
 	}
 	for _, name := range requiredDeployments(o) {
@@ -203,7 +203,7 @@ func resourceReason(mr *resourcesv1alpha1.ManagedResource) string {
 	if mr.Status.ObservedGeneration != mr.Generation {
 		return "OutdatedStatus"
 	}
-	// Always in this order: a reason that changes counts as a new problem, to which its threshold applies again.
+	// The order is fixed: a changed reason counts as a new problem, to which the threshold applies again.
 	for _, kind := range []corev1beta1.ConditionType{
 		resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy,
 	} {

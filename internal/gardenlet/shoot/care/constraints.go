@@ -37,7 +37,7 @@ func Constraints(o *Observed) []corev1beta1.Condition {
 	}
 	add(corev1beta1.ShootManualInPlaceWorkersUpdated, manualUpdates(o.Shoot), false)
 	add(corev1beta1.ShootAutomaticCredentialsRotationPossible, automaticRotation(o), false)
-	// What others report is not ours to drop.
+	// Another controller reports this constraint.
 	if c := corev1beta1.FindCondition(o.Shoot.Status.Constraints, corev1beta1.ShootReadyForMigration); c != nil {
 		out = append(out, *c)
 	}

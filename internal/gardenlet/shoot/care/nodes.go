@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	// maxExpiredLeases is the share of expired node leases, in percent, from which on something is wrong with more than
-	// single nodes.
+	// maxExpiredLeases is the share of expired node leases, in percent, above which the cause is not in single nodes.
 	maxExpiredLeases = 20
-	// annotationNotManaged marks nodes that no Machine stands for; they do not count for the sizes of pools.
+	// annotationNotManaged marks nodes without a Machine; they do not count for the sizes of pools.
 	annotationNotManaged = "node.machine.sapcloud.io/not-managed-by-mcm"
 	// annotationChecksum is of the configuration a node has applied.
 	annotationChecksum = "checksum/cloud-config-data"
@@ -28,7 +27,7 @@ const (
 
 // nodes judges the nodes of all pools; the first thing that is wrong decides.
 func nodes(o *Observed, s Settings) Finding {
-	if f, ok := tooMuch(o, Nodes); ok { // Counting some of them says nothing.
+	if f, ok := tooMuch(o, Nodes); ok { // A count of only some of them is meaningless.
 		return f
 	}
 	for _, w := range o.Shoot.Spec.Provider.Workers {
@@ -95,7 +94,7 @@ func nodeProblem(n *corev1.Node) (problem string, byItsUsers bool) {
 		want := corev1.ConditionFalse
 		switch c.Type {
 		case machinev1alpha1.NodeInPlaceUpdate:
-			if c.Reason == machinev1alpha1.UpdateFailed { // It stays cordoned.
+			if c.Reason == machinev1alpha1.UpdateFailed { // The node stays cordoned.
 				return "its update in place has failed: " + c.Message, false
 			}
 			continue
@@ -280,7 +279,7 @@ func silentAgents(o *Observed) (Finding, bool) {
 	for i := range o.Nodes {
 		lease, found := leases[o.Nodes[i].Name]
 		if !found {
-			continue // Not there yet; the configuration check waits for it.
+			continue // No Lease yet; the check of the configuration covers this.
 		}
 		if lease.End.Before(o.Now) {
 			return bad("NodeAgentUnhealthy", fmt.Sprintf("The node agent of node %q has stopped: its lease expired at %s.",

@@ -31,7 +31,7 @@ func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Ob
 	o := &Observed{Now: r.Clock.Now(), Shoot: shoot}
 	in := client.InNamespace(shoot.Status.TechnicalID)
 	if o.hibernated() {
-		return o, nil, r.readCAs(ctx, o, in) // Certificates age while the Shoot sleeps; nothing else is looked at.
+		return o, nil, r.readCAs(ctx, o, in) // Certificates expire during hibernation, too; nothing else is checked.
 	}
 	for _, read := range []func(context.Context, *Observed, client.InNamespace) error{
 		r.readControlPlane, r.readBackups, r.readCAs, r.readReports, r.readMachines,
@@ -108,7 +108,7 @@ func (r *Reconciler) readCAs(ctx context.Context, o *Observed, in client.InNames
 	}
 	for _, s := range secrets.Items {
 		if len(s.Data[secretsmanager.DataCACert]) > 0 {
-			s.Data = nil // Only the labels are looked at.
+			s.Data = nil // Only the labels are needed.
 			o.CAs = append(o.CAs, s)
 		}
 	}

@@ -255,7 +255,7 @@ func patchWebhooks(ctx context.Context, user client.Client, c, before client.Obj
 	annotations[corev1beta1.AnnotationWarning] = "This webhook configuration was changed to keep the cluster working: " +
 		strings.Join(changes, "; ") + "."
 	c.SetAnnotations(annotations)
-	// The resource version keeps a change of the owner, made meanwhile, from being undone.
+	// The resource version prevents that a concurrent change by the owner is undone.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(user.Patch(ctx, c, patch)); err != nil {
 		return false, fmt.Errorf("repair webhook configuration %q: %w", c.GetName(), err)
@@ -285,7 +285,7 @@ func removeStalePods(ctx context.Context, user client.Client, everywhere bool) (
 			}
 			deleted++
 		}
-		return deleted < maxStalePods, nil // The others have their turn in the next check.
+		return deleted < maxStalePods, nil // The next check deletes the others.
 	}, opts...)
 	if much := (*pages.TooMuchError)(nil); err != nil && !errors.As(err, &much) {
 		return deleted, fmt.Errorf("remove failed pods of the Shoot: %w", err)

@@ -53,7 +53,7 @@ func remediate(w Webhook) fix {
 			maps.Copy(object, r.object)
 		default:
 			for _, set := range r.namespaces {
-				// One label is enough to exclude a namespace, and the most telling one is taken.
+				// One label is enough to exclude a namespace; the purpose is the most descriptive one.
 				if value, ok := set[corev1beta1.LabelPurpose]; ok {
 					namespace[corev1beta1.LabelPurpose] = value
 				} else {
@@ -63,7 +63,7 @@ func remediate(w Webhook) fix {
 		}
 	}
 	if len(object) > 0 {
-		// Namespaces are told apart by their own labels.
+		// Namespaces are distinguished by their own labels.
 		f.objectSelector = exclude(w.ObjectSelector, labels.Set{corev1beta1.LabelPurpose: object[corev1beta1.LabelPurpose]})
 		f.changes = append(f.changes, fmt.Sprintf("webhook %q: objectSelector was extended to exclude system objects",
 			w.Name))

@@ -15,7 +15,7 @@ const (
 	// maxTimeoutSeconds is the longest timeout of a webhook whose failure is ignored: two of them in a row stay below the
 	// timeout of a request.
 	maxTimeoutSeconds = 15
-	// maxLeaseTimeoutSeconds is that for leases of system components, which are renewed every few seconds.
+	// maxLeaseTimeoutSeconds is the longest timeout for leases of system components, which are renewed every few seconds.
 	maxLeaseTimeoutSeconds = 3
 )
 
@@ -124,7 +124,7 @@ func hits(w Webhook, r row) bool {
 	if !selects(w.ObjectSelector, []labels.Set{r.object}) {
 		return false
 	}
-	// The namespace selector says nothing about cluster-scoped objects, except about namespaces themselves.
+	// The namespace selector does not apply to cluster-scoped objects, except to namespaces themselves.
 	if r.cluster && len(r.namespaces) == 0 {
 		return true
 	}
@@ -177,7 +177,7 @@ func selects(selector *metav1.LabelSelector, sets []labels.Set) bool {
 	}
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return true // The API server would not have taken it; be careful.
+		return true // The API server would have rejected it; assume that it selects the objects.
 	}
 	known := false
 	for _, set := range sets {

@@ -20,7 +20,7 @@ const (
 	// parallelKinds and parallelObjects bound the load that a clean-up puts on the user's API server.
 	parallelKinds   = 4
 	parallelObjects = 20
-	// maxRequests of a kind bound a pass, after which others have their turn: the client sends 50 per second.
+	// maxRequests bounds the requests of a pass per kind, so that all kinds progress: the client sends 50 per second.
 	maxRequests = 1000
 	// maxLeft bounds the objects of a kind that a pass names.
 	maxLeft = 1000
@@ -73,7 +73,7 @@ func runKind(
 	if err != nil || !found {
 		return nil, err
 	}
-	// Much goes at once; looking again saves the next pass.
+	// Many objects are removed at once; reading again saves the next pass.
 	var left []string
 	err = list(ctx, shoot, kind, func(page []metav1.PartialObjectMetadata) (bool, error) {
 		for i := range page {

@@ -37,7 +37,7 @@ const (
 type entry struct {
 	finalize   time.Duration
 	annotation string  // Overrides finalize with fewer seconds.
-	factor     float64 // Of the override that becomes the grace period.
+	factor     float64 // Share of the override that becomes the grace period.
 	kinds      []schema.GroupVersionKind
 }
 
@@ -136,7 +136,7 @@ type Action int
 const (
 	Keep     Action = iota // Leave it alone; it does not count as remaining.
 	Delete                 // Request its deletion.
-	Wait                   // Its deletion is in progress and within its time.
+	Wait                   // Its deletion is in progress, and its time is not over.
 	Finalize               // Its time is over: remove the finalizers.
 )
 

@@ -145,7 +145,7 @@ func (m mapper) find(
 		if err != nil {
 			return nil, err
 		}
-		// Subresources have the kind of their own or of their resource.
+		// Subresources are skipped: their kind is their own or that of their resource.
 		is := func(r metav1.APIResource) bool { return !strings.Contains(r.Name, "/") && match(r) }
 		if i := slices.IndexFunc(list.APIResources, is); i >= 0 {
 			found := list.APIResources[i]

@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	}
 	taken, err := r.take(ctx, shoot)
 	if ctx.Err() != nil {
-		return reconcile.Result{}, ctx.Err() // The gardenlet ends; the next one takes it.
+		return reconcile.Result{}, ctx.Err() // The gardenlet is stopping; the next one takes the snapshot.
 	}
 	if err != nil {
 		r.Events.Eventf(shoot, nil, corev1.EventTypeWarning, corev1beta1.EventBackupFailed, "Backup",

@@ -37,7 +37,7 @@ func ensureCoreDNS(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, er
 		Replicas: 2,
 	}
 	if maximumNodes(s) < 2 {
-		v.Replicas = 1 // A second one on the same node would help nobody.
+		v.Replicas = 1 // A second replica on the same node would not add availability.
 	}
 	if c := s.Shoot.Spec.SystemComponents; c != nil && c.CoreDNS != nil && c.CoreDNS.Rewriting != nil {
 		v.CommonSuffixes = c.CoreDNS.Rewriting.CommonSuffixes

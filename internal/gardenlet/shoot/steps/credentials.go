@@ -101,7 +101,7 @@ func ensureCredentials(ctx context.Context, s *Values, seed *Seed, secrets Secre
 			Data: map[string][]byte{"kubeconfig": content},
 		}
 	}
-	// Extensions in the seed use one of the two, those elsewhere the other one.
+	// Extensions in the seed use the internal kubeconfig, those elsewhere the external one.
 	return flow.Done(), seed.apply(ctx, kubeconfig, clusterAnnotation(s.Namespace, kubeconfig.Name),
 		secret(nameGardenerInternal, internal), secret(nameGardener, external))
 }
@@ -128,7 +128,7 @@ func desiredCredentials(s *Values) []credential {
 			secretsmanager.EncryptionKey{Name: nameEtcdEncryptionKey},
 			replaceable(encryption.LastInitiationTime, encryption.Phase),
 		},
-		// etcd calls itself over its own certificate, hence both usages.
+		// Etcd is also a client of itself with this certificate, hence both usages.
 		certificate(nameEtcdServer, "etcd-server", nameCAEtcd, pki.Server|pki.Client, etcd.DNSNames(s.Namespace)),
 		certificate(nameEtcdClient, "etcd-client", nameCAEtcd, pki.Client, nil),
 		certificate(nameEtcdPeer, "etcd-peer", nameCAEtcdPeer, pki.Server|pki.Client, etcd.PeerDNSNames(s.Namespace)),
@@ -154,7 +154,7 @@ func desiredCredentials(s *Values) []credential {
 		certificate(machinecontrollermanager.Name, machinecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
 		credential{config: secretsmanager.Certificate{
 			Name: nameKubeletClient, CommonName: shootsystem.UserKubeletClient, SignedBy: nameCAKubelet, Usage: pki.Client,
-			Validity: certificateValidity, ForOldPeers: true, // For logs and shells on nodes that are not replaced yet.
+			Validity: certificateValidity, ForOldPeers: true, // For logs and shells on nodes that have not been replaced yet.
 		}},
 		certificate(nameWebhooks, resourcemanager.Name, nameCA, pki.Server, resourcemanager.WebhookDNSNames(s.Namespace)),
 		certificate(nameVPNShoot, tunnel.ClientCommonName, nameCAVPN, pki.Client, nil),
@@ -178,7 +178,7 @@ func certificate(name, commonName, ca string, usage pki.Usage, dnsNames []string
 func replaceable(initiated *metav1.Time, phase corev1beta1.CredentialsRotationPhase) secretsmanager.Options {
 	return secretsmanager.Options{
 		Persist: true, KeepOld: true, RotationInitiated: timeOf(initiated),
-		// Once a rotation is being completed, what it replaces no longer counts.
+		// Once a rotation is being completed, the replaced credentials are no longer accepted.
 		IgnoreOld: phase == corev1beta1.RotationCompleting || phase == corev1beta1.RotationCompleted,
 	}
 }

@@ -214,7 +214,7 @@ func recoverEncryption(ctx context.Context, s *Values, seed *Seed, t encryption.
 			keys[string(secret.Data[secretsmanager.DataEncKey])] = string(secret.Data[secretsmanager.DataEncSecret])
 		}
 	}
-	if s.Restoring() && len(known) == 1 { // All API servers elsewhere had this one.
+	if s.Restoring() && len(known) == 1 { // All API servers in the other seed used this key.
 		return known[0], nil
 	}
 	if s.Operation != corev1beta1.LastOperationTypeCreate {
@@ -260,7 +260,7 @@ func outdatedAPIServer(ctx context.Context, seed *Seed, d *appsv1.Deployment) (s
 	if d.UID != "" && !kube.DeploymentReady(d) {
 		return kube.DeploymentProgress(d), nil
 	}
-	// A pod that a cache does not know yet could write.
+	// A pod that the cache does not contain yet could write.
 	pods, err := seed.podsOf(ctx, kubeapiserver.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
 	if err != nil {
 		return "", err

@@ -75,7 +75,7 @@ func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (fl
 	if again, err := renewEtcdSet(ctx, seed, set); err != nil || again {
 		return waitingOr(waitStatefulSet, "StatefulSet of etcd is being made anew; its pods stay", err)
 	}
-	// What pods mount comes first. It reaches those that run; the kubelet looks when they change.
+	// The mounted objects come first. Running pods get their changes, too, as soon as the kubelet reads them.
 	if err := seed.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace),
 		set); err != nil {
 		return flow.Outcome{}, err
@@ -169,7 +169,7 @@ func updateEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod, c etcd.Change)
 	case c.IsNone():
 		return nil
 	case c.Replace:
-		// The volume is attached to the next pod only when this one has ended.
+		// The volume is attached to the next pod only after this one has ended.
 		if err := seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete Pod %q, since %s: %w", pod.Name, c.Reason, err)
 		}
@@ -199,7 +199,7 @@ func fullSchedule(w maintenance.Window, namespace string) string {
 	last := int64((w.Begin + w.Duration()) / time.Minute)
 	h := fnv.New32a()
 	h.Write([]byte(namespace))
-	// A window without a full minute in it has the one in which it begins, or the next one.
+	// A window without a full minute counts as the minute in which it begins, or the next one.
 	at := (first + int64(h.Sum32())%max(last-first+1, 1)) % (24 * 60)
 	return fmt.Sprintf("%d %d * * *", at%60, at/60)
 }
@@ -217,7 +217,7 @@ func etcdBackup(ctx context.Context, s *Values, seed *Seed) (*etcd.Backup, error
 	}
 	if s.Preparing() {
 		backup.Standby = true
-		backup.Epoch++ // That of the hand-over.
+		backup.Epoch++ // The epoch of the hand-over.
 	}
 	return backup, nil
 }
@@ -342,7 +342,7 @@ func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets
 	if want := int(ptr.Deref(set.Spec.Replicas, 1)); len(pods) != want {
 		return flow.Waiting(waitStatefulSet, fmt.Sprintf("StatefulSet %s has %d of %d pods", etcd.Name, len(pods), want)), nil
 	}
-	if err := updateEtcds(ctx, seed, set, checksum, pods); err != nil { // The next one may be due.
+	if err := updateEtcds(ctx, seed, set, checksum, pods); err != nil { // The update of the next pod may be due.
 		return flow.Outcome{}, err
 	}
 	epoch, standby := etcd.Owner(set)
@@ -350,16 +350,16 @@ func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets
 		pod := &pods[i]
 		reason := etcd.Unready(&set.Spec.Template, checksum, pod)
 		url := etcd.ServiceURL(s.Namespace)
-		if len(pods) > 1 { // The names of pods are known a few seconds after they run.
+		if len(pods) > 1 { // DNS serves the names of pods a few seconds after their start.
 			url = etcd.PodServiceURL(pod)
 		}
 		var status etcdbackup.Status
-		if reason == "" || pod.Status.Phase == corev1.PodRunning { // Else there is nobody to ask.
+		if reason == "" || pod.Status.Phase == corev1.PodRunning { // Otherwise no process can answer.
 			status, err = etcds.EtcdStatus(ctx, etcdService(certificates, url))
 		}
 		switch {
 		case standby && err == nil && status.Etcd.State == etcdbackup.EtcdStandby && status.Etcd.Message == "":
-			continue // It cannot be readier.
+			continue // It never becomes readier than that.
 		case err == nil && status.Etcd.Epoch > 0 && status.Etcd.Epoch < epoch && status.Etcd.State != etcdbackup.EtcdStandby:
 			return flow.Waiting(waitPod, fmt.Sprintf("Pod %s is being replaced: it runs for epoch %d, not %d", pod.Name,
 					status.Etcd.Epoch, epoch)),

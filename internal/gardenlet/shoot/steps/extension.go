@@ -20,10 +20,10 @@ import (
 type trigger int
 
 const (
-	// triggerAlways asks once per operation.
+	// triggerAlways requests a reconciliation once per operation.
 	triggerAlways trigger = iota
-	// triggerIfNeeded asks only if the object differs from what is wanted, has not succeeded, or a task wants it. It is
-	// for objects whose reconciliation is expensive or disturbing.
+	// triggerIfNeeded requests one only if the object differs from the desired one, has not succeeded, or a task demands
+	// it. It is for objects whose reconciliation is expensive or disruptive.
 	triggerIfNeeded
 )
 
@@ -31,11 +31,11 @@ const (
 type extensionRequest struct {
 	object  extensionsv1alpha1.Object // Metadata and spec.
 	trigger trigger
-	// task is the name under which a user or another controller asks for the object in particular; may be empty.
+	// task is the task by which a user or another controller requests a reconciliation of the object; may be empty.
 	task string
-	// severe is how long errors with codes are tolerated before they end the wait.
+	// severe is how long errors with codes are tolerated before the step fails.
 	severe time.Duration
-	// timeout is how long everything else is waited for before that is an error; 0 for the step's limit.
+	// timeout is how long all other waits may last before they are an error; 0 for the step's limit.
 	timeout time.Duration
 }
 
@@ -84,10 +84,10 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.Time) bool {
 	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
 	if err != nil {
-		return true // Never asked, or by somebody who does not follow the contract.
+		return true // Never requested, or by a client that does not follow the contract.
 	}
 	if !stamped.Before(started) {
-		return false // Asked in this operation already.
+		return false // Already requested in this operation.
 	}
 	op := o.GetDefaultStatus().LastOperation
 	return t == triggerAlways || task || op == nil || op.State != corev1beta1.LastOperationStateSucceeded ||

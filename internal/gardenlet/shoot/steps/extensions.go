@@ -21,10 +21,10 @@ var (
 		Name:   "extensions-before-kube-apiserver",
 		After:  []*flow.Step[*Scope]{Credentials, References, Infrastructure},
 		SkipIf: when(asleep, withoutExtensions(corev1beta1.BeforeKubeAPIServer)),
-		// The API server needs no infrastructure, and must not be left without new certificates by one that is broken.
+		// The API server needs no infrastructure; a broken one must not keep it from getting new certificates.
 		SkipAtOnce: true,
 		Ensure:     use2(ensureExtensions(corev1beta1.BeforeKubeAPIServer)),
-		// What is deleted after the API server is removed where this step is passed backwards.
+		// A deletion passes the steps backwards: extensions that are deleted after the API server are removed here.
 		Remove: use3(removeExtensions(corev1beta1.AfterKubeAPIServer)),
 	}
 	ExtensionsAfterKubeAPIServer = &flow.Step[*Scope]{
@@ -78,7 +78,7 @@ func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.Cont
 				continue
 			}
 			w := wantedExtension{spec: spec, reconcile: corev1beta1.AfterKubeAPIServer}
-			if t := resource.ReconcileTimeout; t != nil { // It has a default.
+			if t := resource.ReconcileTimeout; t != nil { // Defaulting sets it.
 				w.timeout = t.Duration
 			}
 			if l := resource.Lifecycle; l != nil && l.Reconcile != nil {
@@ -168,7 +168,7 @@ func removeExtensions(
 			}
 		}
 		return deleteExtensions(ctx, seed, extensions, func(e *extensionsv1alpha1.Extension) bool {
-			// At the last point everything that is left has to go.
+			// At the last point all remaining objects are deleted.
 			return point == corev1beta1.AfterKubeAPIServer || !after[e.Spec.Type]
 		})
 	}

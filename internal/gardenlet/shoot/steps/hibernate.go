@@ -71,7 +71,7 @@ func ensureHibernated(
 	} else if found && ptr.Deref(set.Spec.Replicas, 1) != 0 {
 		if access, ok, err := BackupAccess(ctx, seed, set); err != nil {
 			return flow.Outcome{}, err
-		} else if ok { // Nothing saves it later, and the control plane may move while it sleeps.
+		} else if ok { // Nothing saves it later, and the control plane may move during hibernation.
 			if _, err := etcds.SaveBackup(ctx, access); err != nil {
 				return flow.Waiting(waitBackup, fmt.Sprintf("All that etcd holds has to be in its backups before it ends: %v", err)), nil
 			}
@@ -112,7 +112,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 	}
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := shoot.List(ctx, nodes, client.Limit(1)); err != nil { // The answer says how many more there are.
+	if err := shoot.List(ctx, nodes, client.Limit(1)); err != nil { // The response has the number of further nodes.
 		return flow.Outcome{}, fmt.Errorf("list nodes of the Shoot: %w", err)
 	}
 	if n := int64(len(nodes.Items)) + ptr.Deref(nodes.RemainingItemCount, 0); n > 0 {
@@ -122,7 +122,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 	namespaces := sets.New[string]()
 	err = pages.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
 		for _, p := range page.Items {
-			if p.Spec.NodeName != "" && ptr.Deref(p.DeletionGracePeriodSeconds, 1) > 0 { // Else finalizers alone keep it.
+			if p.Spec.NodeName != "" && ptr.Deref(p.DeletionGracePeriodSeconds, 1) > 0 { // Otherwise only finalizers keep it.
 				running = append(running, p.Namespace+"/"+p.Name)
 				namespaces.Insert(p.Namespace)
 			}

@@ -66,7 +66,7 @@ func recordNetworks(
 	want := networkingStatus(s.Shoot, o)
 	status.change(func(to *corev1beta1.ShootStatus) { to.Networking = want })
 	nodes := firstNodesCIDR(o)
-	// What was not recorded before is by the next reconciliation.
+	// Restores and deletions leave the spec as it is; the next reconciliation records a missing range.
 	frozen := s.Restoring() || s.Shoot.DeletionTimestamp != nil
 	if nodes == "" || s.Shoot.Spec.Networking == nil || s.Shoot.Spec.Networking.Nodes != nil || frozen {
 		return nil
@@ -76,7 +76,7 @@ func recordNetworks(
 	if err := garden.Patch(ctx, after, client.MergeFrom(s.Shoot)); err != nil {
 		return fmt.Errorf("record the range of nodes in the Shoot: %w", err)
 	}
-	// The change is our own, and this operation knows it already.
+	// The change is our own, and this operation already considers it.
 	status.change(func(to *corev1beta1.ShootStatus) {
 		if to.ObservedGeneration == s.Shoot.Generation {
 			to.ObservedGeneration = after.Generation

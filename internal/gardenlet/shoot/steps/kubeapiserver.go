@@ -123,7 +123,7 @@ func ensureKubeAPIServer(
 	}
 	if err := addServerFiles(ctx, s, garden, &v); err != nil {
 		if s.Deleting() && s.Facts.APIServerReplicas > 0 && len(flow.Codes(err)) > 0 {
-			return flow.Done(), nil // What a server needs that only has to be there for the clean-up, it has.
+			return flow.Done(), nil // A running server has all that the clean-up needs.
 		}
 		return flow.Outcome{}, err
 	}

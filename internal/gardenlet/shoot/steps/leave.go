@@ -70,7 +70,7 @@ func ensureLeftoverStopped(ctx context.Context, seed *Seed) (flow.Outcome, error
 	if len(pods.Items) == 0 {
 		return flow.Done(), nil
 	}
-	for i := range pods.Items { // Also those that nobody scales.
+	for i := range pods.Items { // Also pods that no workload controls.
 		p := &pods.Items[i]
 		if !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
 			continue
@@ -95,12 +95,12 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (f
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	// That of the backups is not in the namespace. After a hand-over it is gone already.
+	// The BackupEntry is not in the namespace. After a hand-over it no longer exists.
 	entries, err := dropBackupEntry(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	// Machine controllers hold on to the Secrets of their machines.
+	// Machine controllers put finalizers on the Secrets of their machines.
 	secrets, err := seed.release(ctx, corev1.SchemeGroupVersion, "Secret")
 	if err != nil {
 		return flow.Outcome{}, err

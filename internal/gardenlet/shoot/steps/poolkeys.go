@@ -19,8 +19,8 @@ import (
 
 // Versions of the hash in the key of a pool's configuration.
 const (
-	hashV1 = 1 // The classic one.
-	hashV2 = 2 // That of the feature gate NewWorkerPoolHash.
+	hashV1 = 1 // The original hash.
+	hashV2 = 2 // The hash of the feature gate NewWorkerPoolHash.
 )
 
 // poolKeysSecret and poolKeysData are where the keys of the pools are kept. The Secret goes into the ShootState: a seed

@@ -28,7 +28,7 @@ func proxyAddress(ctx context.Context, s *Values, seed *Seed) (string, error) {
 	if address := own.Annotations[component.AnnotationProxyAddress]; address != "" {
 		return address, nil
 	}
-	// Those of all Shoots are only read to find a free one.
+	// The addresses of all Shoots are only read to find a free one.
 	services := &corev1.ServiceList{}
 	if err := seed.List(ctx, services, client.MatchingLabels(component.Labels(kubeapiserver.Name))); err != nil {
 		return "", fmt.Errorf("list Services of API servers: %w", err)

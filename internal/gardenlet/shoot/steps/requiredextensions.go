@@ -48,7 +48,7 @@ func missingExtensions(
 		}
 	}
 	needed := controllerregistration.NeededByShoot(shoot)
-	for _, e := range wantedExtensions(shoot, registrations) { // Those that are enabled for all Shoots, too.
+	for _, e := range wantedExtensions(shoot, registrations) { // Includes extensions that are enabled for all Shoots.
 		needed[controllerregistration.KindType{Kind: extensionsv1alpha1.ExtensionKind, Type: e.spec.Type}] = struct{}{}
 	}
 	for kindType := range controllerregistration.NeededBySeed(seed) {

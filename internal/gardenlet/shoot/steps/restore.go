@@ -20,7 +20,7 @@ func toRestore(o extensionsv1alpha1.Object) bool {
 	case extensionsv1alpha1.OperationWaitForState, extensionsv1alpha1.OperationMigrate:
 		return true
 	case extensionsv1alpha1.OperationRestore:
-		return false // Asked already.
+		return false // Already requested.
 	}
 	op := o.GetDefaultStatus().LastOperation
 	return op == nil || op.Type == corev1beta1.LastOperationTypeMigrate ||

@@ -107,8 +107,7 @@ func rewriteObjects(
 		}
 		o.SetNamespace(namespace)
 		o.SetName(name)
-		// A server writes an object even if nothing is changed in it when it is stored otherwise than the server would store
-		// it.
+		// A server writes even an unchanged object if it would store it differently now.
 		if err := client.IgnoreNotFound(shoot.Patch(ctx, o,
 			client.RawPatch(types.MergePatchType, []byte("{}")))); err != nil {
 			return fmt.Errorf("write %s %s again: %w", gvk.Kind, client.ObjectKeyFromObject(o), err)

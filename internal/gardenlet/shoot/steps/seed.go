@@ -140,7 +140,7 @@ func (seed *Seed) deleteReplicaSets(ctx context.Context, name string) (bool, err
 		&client.ListOptions{Raw: &metav1.ListOptions{}}); err != nil {
 		return false, fmt.Errorf("list ReplicaSets of %s: %w", name, err)
 	}
-	// Those without pods go first, because a paused Deployment scales the one that is left last.
+	// ReplicaSets without pods come first, because a paused Deployment scales the last remaining one.
 	slices.SortFunc(sets.Items, func(a, b appsv1.ReplicaSet) int {
 		return cmp.Compare(ptr.Deref(a.Spec.Replicas, 1), ptr.Deref(b.Spec.Replicas, 1))
 	})

@@ -40,7 +40,7 @@ func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool,
 		d.Status.Replicas > 0 {
 		return false, err
 	}
-	// A cache may not know a pod yet that could write.
+	// A pod that the cache does not contain yet could write.
 	pods, err := seed.podsOf(ctx, d.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
 	return len(pods) == 0, err
 }

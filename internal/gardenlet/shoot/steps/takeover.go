@@ -32,7 +32,7 @@ func handedOver(s *Values) string {
 	switch {
 	case s.Claim.TakenOver.From == "":
 		return "not taken over from a seed that is gone"
-	case s.Asleep(): // It waits when it is woken up.
+	case s.Asleep(): // The wait follows when the Shoot wakes up.
 		return "hibernated"
 	}
 	return ""
@@ -80,7 +80,7 @@ func restoredEtcd(ctx context.Context, s *Values, seed *Seed, etcds Etcds) (etcd
 	const starting = "etcd is being restored from its backups"
 	status, err := etcds.EtcdStatus(ctx, access)
 	switch {
-	case err != nil: // It has not been started yet.
+	case err != nil: // Etcd has not been started yet.
 		return etcdbackup.Restored{}, flow.Waiting(waitEtcd, starting), nil
 	case status.Etcd.State != etcdbackup.EtcdRunning || status.Etcd.Epoch != s.Claim.Epoch:
 		if status.Etcd.Message != "" {

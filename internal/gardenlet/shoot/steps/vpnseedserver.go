@@ -51,7 +51,7 @@ func ownNetworks(shoot *corev1beta1.Shoot, services string) []string {
 	if own := shoot.Spec.Networking; own != nil {
 		list = append(list, ptr.Deref(own.Pods, ""), ptr.Deref(own.Nodes, ""))
 	}
-	if own := shoot.Status.Networking; own != nil { // Has more than the spec with two IP families.
+	if own := shoot.Status.Networking; own != nil { // With two IP families it has more than the spec.
 		list = slices.Concat(list, own.Pods, own.Services, own.Nodes)
 	}
 	return distinct(list)

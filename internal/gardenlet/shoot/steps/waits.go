@@ -21,10 +21,10 @@ const (
 	waitManagedResource flow.Kind = "ManagedResource"
 	waitNamespace       flow.Kind = "Namespace"
 	waitNode            flow.Kind = "Node"
-	waitObject          flow.Kind = "Object" // Of the user's cluster, or of a control plane that is left over.
+	waitObject          flow.Kind = "Object" // Of the user's cluster, or of the remains of a control plane.
 	waitPod             flow.Kind = "Pod"
 	waitSecret          flow.Kind = "Secret"
-	waitSeed            flow.Kind = "Seed"  // Another one, in a move.
+	waitSeed            flow.Kind = "Seed"  // The other seed, in a move.
 	waitState           flow.Kind = "State" // The ShootState.
 	waitStatefulSet     flow.Kind = "StatefulSet"
 	waitToken           flow.Kind = "Token"

@@ -19,15 +19,15 @@ type Host struct {
 	Units units.Manager
 	// Dir is the directory of unit files.
 	Dir string
-	// RestartManager restarts the process that runs the units, and leaves these running. Nil means that the units run
-	// nothing; the checks that need processes are left out then.
+	// RestartManager restarts the process that runs the units, and leaves these running. Nil means that units have no
+	// processes; the checks that need processes are skipped then.
 	RestartManager func(*testing.T)
 }
 
 const (
 	patience = 30 * time.Second
 	pause    = 20 * time.Millisecond
-	// manyFailures is more often than systemd starts a unit within DefaultStartLimitIntervalSec by default.
+	// manyFailures is above systemd's default limit of starts of a unit within DefaultStartLimitIntervalSec.
 	manyFailures = 8
 )
 

@@ -119,7 +119,7 @@ func (m Manager) Stop(ctx context.Context, name string) error {
 		return explain(err, name)
 	}
 	err = m.with(ctx, func(conn *dbus.Conn) error { return conn.ResetFailedUnitContext(ctx, name) })
-	if isNotFound(err) { // The last state that systemd knew of it was running.
+	if isNotFound(err) { // Systemd last knew the unit as running.
 		return nil
 	}
 	return explain(err, name)

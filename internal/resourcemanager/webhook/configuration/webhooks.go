@@ -164,7 +164,7 @@ func availability() []Webhook {
 				resourcesv1alpha1.LabelHighAvailabilityConsider: "true",
 			}},
 			Objects: objects,
-			// Whoever deletes it must not depend on the webhook.
+			// Deletions must not depend on the webhook.
 			Conditions: []admissionregistrationv1.MatchCondition{
 				{Name: "is-not-deleted", Expression: `!has(object.metadata.deletionTimestamp)`},
 			},

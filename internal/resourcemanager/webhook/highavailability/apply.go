@@ -38,7 +38,7 @@ func Apply(w Workload, s Settings, autoscaler *autoscalingv2.HorizontalPodAutosc
 		return
 	}
 	current := ptr.Deref(*w.Replicas, 1)
-	// What is turned off stays so, and an autoscaler may have found that more are needed.
+	// Workloads with 0 replicas keep them, and an autoscaler may have chosen more than the minimum.
 	if current > 0 && (autoscaler == nil || current < wanted) {
 		current = wanted
 		*w.Replicas = &current
@@ -132,7 +132,7 @@ func spread(spec *corev1.PodSpec, selector *metav1.LabelSelector, most int32, zo
 			LabelSelector: selector.DeepCopy(), MatchLabelKeys: revision,
 		}
 		if int(most) >= 2*len(zones) {
-			zone.MaxSkew = 2 // Some zones have two; a zone without room must not stop a rolling update.
+			zone.MaxSkew = 2 // Some zones have two replicas; a zone without capacity must not stop a rolling update.
 		}
 		constraints = append(constraints, zone)
 	}

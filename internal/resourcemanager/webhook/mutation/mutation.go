@@ -46,7 +46,7 @@ func (h *Handler[T]) Handle(ctx context.Context, request admission.Request) admi
 	if !changed {
 		return admission.Allowed("")
 	}
-	// Compared with what was decoded, so that fields that these types do not know stay.
+	// The patch is computed from the decoded object, so that fields unknown to these types are kept.
 	original, err1 := json.Marshal(before)
 	mutated, err2 := json.Marshal(object)
 	if err := errors.Join(err1, err2); err != nil {

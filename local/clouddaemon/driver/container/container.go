@@ -33,7 +33,7 @@ import (
 const (
 	// Namespace is the containerd namespace of everything the cloud runs.
 	Namespace = "hortus"
-	// snapshotter is the one that needs nothing but the kernel.
+	// snapshotter is the snapshotter that depends only on the kernel.
 	snapshotter = "overlayfs"
 	// RuncDir is the name of runc's directory, next to containerd's socket.
 	RuncDir = "runc"
@@ -127,7 +127,7 @@ func (d *Driver) Observe(ctx context.Context, id string) (driver.Observation, er
 		return driver.Observation{Phase: driver.Running}, nil
 	case containerd.Stopped:
 		return driver.Observation{Phase: driver.Exited, ExitCode: int(status.ExitStatus)}, nil
-	case containerd.Created: // Cut off between making and starting the task.
+	case containerd.Created: // Interrupted between the creation and the start of the task.
 		return driver.Observation{Phase: driver.Absent}, nil
 	default:
 		return driver.Observation{}, fmt.Errorf("state of container %q is %q", id, status.Status)
@@ -175,7 +175,7 @@ func (d *Driver) Start(ctx context.Context, m driver.Machine) error {
 	if err != nil {
 		return fmt.Errorf("make task of container %q: %w", m.ID, err)
 	}
-	// Builds and tests on the same machine would leave next to nothing for a landscape.
+	// Without this weight, builds and tests on the same machine would leave a landscape hardly any CPU time.
 	err = weighCgroup(CgroupParent, runtime.NumCPU())
 	if err == nil {
 		err = task.Start(ctx)
@@ -205,7 +205,7 @@ func (d *Driver) ensureContainer(ctx context.Context, m driver.Machine) (contain
 	if !errdefs.IsNotFound(err) {
 		return nil, fmt.Errorf("load container %q: %w", m.ID, err)
 	}
-	// A snapshot without container is left by a crash between the two and of no use.
+	// A snapshot without a container was left by a crash, and is not used.
 	if err := d.client.SnapshotService(snapshotter).Remove(ctx, m.ID); err != nil && !errdefs.IsNotFound(err) {
 		return nil, fmt.Errorf("remove old snapshot of container %q: %w", m.ID, err)
 	}
@@ -321,6 +321,6 @@ func (d *Driver) follow(ctx context.Context) {
 func (d *Driver) notify(id string) {
 	select {
 	case d.changes <- id:
-	default: // The reader has plenty to look at and compares everything from time to time.
+	default: // The buffer is full. The reader also compares everything periodically.
 	}
 }

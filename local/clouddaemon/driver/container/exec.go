@@ -55,7 +55,7 @@ func (d *Driver) Exec(ctx context.Context, id string, args []string, tty bool) (
 	}
 	if tty {
 		if width, height, err := term.GetSize(int(os.Stdin.Fd())); err == nil {
-			_ = p.Resize(ctx, uint32(width), uint32(height)) // Without it only line breaks look odd.
+			_ = p.Resize(ctx, uint32(width), uint32(height)) // If it fails, only line breaks are wrong.
 		}
 	}
 	status := <-exit

@@ -44,7 +44,7 @@ func (d *Driver) SetVolumes(_ context.Context, _, dir string, volumes map[string
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("make mount point: %w", err)
 		}
-		// The instance may not write here. Should it find a way, a link must not lead the mount elsewhere.
+		// The instance cannot write here. If it could, a link must not redirect the mount.
 		if info, err := os.Lstat(path); err != nil || !info.IsDir() {
 			return fmt.Errorf("mount volume at %s: not a directory", path)
 		}
@@ -85,7 +85,7 @@ func ensureShared(dir string) (string, error) {
 		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 			return "", fmt.Errorf("mount %s on itself: %w", dir, err)
 		}
-		// What the new mount may share with the one it was made from ends here: it only shares with those who follow it.
+		// From here on the new mount shares nothing with its original, only with its followers.
 		if err := unix.Mount("", dir, "", unix.MS_PRIVATE, ""); err != nil {
 			return "", fmt.Errorf("make mount %s private: %w", dir, err)
 		}

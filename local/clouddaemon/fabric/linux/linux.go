@@ -205,7 +205,7 @@ func (f *Fabric) detach(instanceID string) error { return dissolve(instanceID, i
 func dissolve(id, link string) error {
 	ns, err := openNamespace(id)
 	if err != nil {
-		return removeNamespace(id) // There is none, or only its name, as after a crash between two steps.
+		return removeNamespace(id) // There is no namespace, or only its name, as after a crash between two steps.
 	}
 	defer ns.Close()
 	inside, err := openEnd(ns, link)
@@ -259,7 +259,7 @@ func (f *Fabric) Dial(ctx context.Context, networkID string, target netip.AddrPo
 	defer ns.Close()
 	var conn net.Conn
 	err = inNamespace(ns, func() (err error) {
-		// An address of digits is dialled on this very thread, so the socket is made in the namespace.
+		// An IP address is dialled on the calling thread, so the socket is created in the namespace.
 		var d net.Dialer
 		conn, err = d.DialContext(ctx, "tcp4", target.String())
 		return err

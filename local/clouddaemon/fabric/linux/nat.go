@@ -24,7 +24,7 @@ func masquerade(ns netns.NsHandle) error {
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hortus"}
-	c.AddTable(table) // Deleting needs it to exist.
+	c.AddTable(table) // Deleting a missing table would fail.
 	c.DelTable(table)
 	c.AddTable(table)
 	postrouting := c.AddChain(&nftables.Chain{

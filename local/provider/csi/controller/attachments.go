@@ -77,7 +77,7 @@ func (r *Attachments) Reconcile(ctx context.Context, va *storagev1.VolumeAttachm
 	volume, err := r.attach(ctx, va)
 	before := va.DeepCopy()
 	switch {
-	case cloud.CodeOf(err) == cloud.CodeDependency: // Another node still has it. Its detachment is an event.
+	case cloud.CodeOf(err) == cloud.CodeDependency: // Another node still uses the volume. Its detachment is an event.
 		va.Status.AttachError = r.report(err)
 		return reconcile.Result{RequeueAfter: rewatch}, r.patchStatus(ctx, va, before)
 	case err != nil:

@@ -142,7 +142,7 @@ func next(pv *corev1.PersistentVolume) (step, string) {
 	case pv.DeletionTimestamp.IsZero() && toDelete && released:
 		return stepDelete, finalizer
 	case pv.DeletionTimestamp.IsZero(), len(pv.Finalizers) != 1 || pv.Finalizers[0] != finalizer:
-		return stepNothing, finalizer // Kubernetes' own finalizers go when no pod uses the volume any longer.
+		return stepNothing, finalizer // Kubernetes removes its own finalizers when no pod uses the volume any longer.
 	case toDelete && finalizer == finalizerVolume:
 		return stepDestroy, finalizer
 	default:

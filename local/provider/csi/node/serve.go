@@ -42,7 +42,7 @@ func (r *registrar) NotifyRegistrationStatus(
 	if !s.GetPluginRegistered() {
 		select {
 		case r.refused <- fmt.Errorf("the kubelet does not register the driver: %s", s.GetError()):
-		default: // It has been refused already.
+		default: // An earlier refusal is pending.
 		}
 	}
 	return &registration.RegistrationStatusResponse{}, nil
@@ -59,7 +59,7 @@ func Serve(ctx context.Context, s *Server, socketDir, registryDir string) error 
 	registration.RegisterRegistrationServer(introduction, r)
 
 	group, ctx := errgroup.WithContext(ctx)
-	for _, one := range []struct { // The kubelet connects to the second as soon as it sees it.
+	for _, one := range []struct { // The kubelet connects to the second socket as soon as it exists.
 		server *grpc.Server
 		socket string
 	}{{driver, endpoint}, {introduction, filepath.Join(registryDir, csi.Driver+"-reg.sock")}} {

@@ -163,7 +163,7 @@ func (p *Plugin) attachment(name string, cfg config) ([]byte, *failure) {
 	isPod := s.Namespace != "" && s.Name != ""
 	if name == "DEL" {
 		if isPod {
-			_ = p.ask(cfg.Socket, request{Command: release, Sandbox: s}, 0) // The agent forgets pods that are gone anyway.
+			_ = p.ask(cfg.Socket, request{Command: release, Sandbox: s}, 0) // The agent forgets deleted pods anyway.
 		}
 		return nil, nil
 	}

@@ -29,9 +29,9 @@ const (
 
 // Server answers plugins. The functions are called concurrently.
 type Server struct {
-	Path    string                                           // Of the socket; a file that is there is replaced.
+	Path    string                                           // Of the socket; an existing file is replaced.
 	Confine func(ctx context.Context, sandbox Sandbox) error // Returns when the pod's rules are in force.
-	Release func(sandbox Sandbox)                            // Has no addresses.
+	Release func(sandbox Sandbox)                            // The sandbox has no addresses.
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every node has its server.

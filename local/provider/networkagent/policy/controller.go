@@ -30,7 +30,7 @@ const minInterval = 100 * time.Millisecond
 
 // Kernel enforces rules; Table implements it.
 type Kernel interface {
-	Replace(Ruleset) error // Replaces all rules by the ruleset, whatever they were.
+	Replace(Ruleset) error // Replaces all rules by the ruleset.
 	Apply(Change) error    // Changes the existing rules, or fails and changes nothing.
 }
 

@@ -37,7 +37,7 @@ func (t Table) Replace(r Ruleset) error {
 		return err
 	}
 	return transact(func(w *writer) error {
-		w.conn.AddTable(w.table) // So that deleting it never fails.
+		w.conn.AddTable(w.table) // So that deleting the table never fails.
 		w.conn.DelTable(w.table)
 		w.conn.AddTable(w.table)
 		for name, packets := range map[string]uint64{counterEgress: refused.Egress, counterIngress: refused.Ingress} {

@@ -35,6 +35,6 @@ func (w *writer) dropLinkLocal() {
 		loadProtocol(firstRegister),
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: firstRegister, Data: []byte{unix.IPPROTO_ICMPV6}},
 		&expr.Counter{},
-		&expr.Verdict{Kind: expr.VerdictDrop}, // Refusals do not find their way back over the bridge.
+		&expr.Verdict{Kind: expr.VerdictDrop}, // Rejections would not reach the sender over the bridge.
 	}})
 }

@@ -24,7 +24,7 @@ const readAfter = 2 * time.Second
 // value is empty. It is safe for concurrent use.
 type sandboxes struct {
 	mu   sync.Mutex
-	list []*sandbox // A Pod and an address have at most one each.
+	list []*sandbox // At most one per Pod and per address.
 }
 
 type sandbox struct {
@@ -181,7 +181,7 @@ func (c *Controller) Confine(ctx context.Context, network hook.Sandbox) (err err
 			return fmt.Errorf("pod %s/%s with UID %q: %w", s.Namespace, s.Name, s.UID, problem)
 		case <-timer.C():
 			timer.Reset(readAfter)
-			if ctx.Err() == nil { // Otherwise the reason of the last try is the better one.
+			if ctx.Err() == nil { // After the deadline the error of the last attempt is more specific.
 				problem = c.provide(ctx, s)
 			}
 		}
