@@ -1,11 +1,11 @@
-{{/* How every container of Hortus runs: no privileges, read-only root. */}}
+{{/* Security context of every container of Hortus: no privileges, read-only root file system. */}}
 {{- define "garden.securityContext" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* How every pod of Hortus runs: as nobody, to whom its files belong. */}}
+{{/* Security context of every pod of Hortus: it runs as nobody, who owns its files. */}}
 {{- define "garden.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -15,7 +15,7 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* Replicas run on different nodes where they can. */}}
+{{/* Replicas run on different nodes, if possible. */}}
 {{- define "garden.spread" -}}
 - maxSkew: 1
   topologyKey: kubernetes.io/hostname
@@ -25,7 +25,7 @@ seccompProfile: {type: RuntimeDefault}
   matchLabelKeys: [pod-template-hash]
 {{- end }}
 
-{{/* The member that etcd is, and that a restored data directory is made for. */}}
+{{/* The name of the etcd member, for which a restored data directory is created, too. */}}
 {{- define "garden.etcdMember" -}}
 - --name=hortus-etcd
 - --initial-advertise-peer-urls=http://127.0.0.1:2380
@@ -37,7 +37,7 @@ seccompProfile: {type: RuntimeDefault}
 {{ ternary "hortus-given-certificates" "hortus-certificates" (ne .Values.caCrt "") }}
 {{- end }}
 
-{{/* Puts these certificates into .Values.certificates, in base64: those given, those that are there, or new ones. */}}
+{{/* Puts these certificates into .Values.certificates, in base64: the given ones, the existing ones, or new ones. */}}
 {{- define "garden.certificates" -}}
 {{- if not .Values.certificates }}
 {{- $certificates := dict }}

@@ -1,4 +1,4 @@
-{{/* What the gardenlet connects to, by the labels that network policies of seeds go by. The garden may be anywhere. */}}
+{{/* The gardenlet's connections, as labels that the network policies of seeds select. The garden may be anywhere. */}}
 {{- define "gardenlet.reaches" -}}
 networking.gardener.cloud/to-dns: allowed
 networking.gardener.cloud/to-runtime-apiserver: allowed
