@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkCare lets an operator give failing conditions some time, breaks a Shoot in two ways, sees both in its status,
-// first as Progressing, and lets it heal: a webhook that nobody serves keeps a system component from starting, and
-// somebody has cordoned a node.
+// checkCare has an operator configure thresholds for failing conditions and breaks a Shoot in two ways: a webhook
+// without a server keeps a system component from starting, and a node is cordoned. The status shows both, first as
+// Progressing, and the Shoot recovers.
 func checkCare(t *testing.T) {
 	giveConditionsTime(t, "two")
 	awaitShoot(t, "two", "conditions and constraints to be True", allWell)
@@ -24,7 +24,7 @@ func checkCare(t *testing.T) {
 	applyTestdata(t, kubeconfig, "webhook.yaml", "")
 	kubectl(t, kubeconfig, "cordon", node)
 	if out, err := kubectlE(t, kubeconfig, "run", "refused", "--image=hortus.dev/echo:1.0.0"); err == nil {
-		t.Errorf("a pod gets past the webhook: %s", out)
+		t.Errorf("the webhook has not rejected a pod: %s", out)
 	}
 	kubectl(t, kubeconfig, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-dns", "--wait=false")
 
@@ -72,7 +72,7 @@ func checkCare(t *testing.T) {
 
 	kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
 	kubectl(t, kubeconfig, "uncordon", node)
-	// ReplicaSets that could not make their pods are tried again later and later, changed ones at once.
+	// The ReplicaSet controller retries failed creations of pods at growing intervals, but at once after a change.
 	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns",
 		"example.com/try=again")
 	awaitShoot(t, "two", "conditions and constraints to be True again", allWell)
@@ -95,8 +95,8 @@ func allWell(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// giveConditionsTime changes the configuration of the gardenlet that runs a Shoot as its operator would: Shoots are
-// looked at often, and conditions get some time before they are False.
+// giveConditionsTime changes the configuration of a Shoot's gardenlet as its operator would: Shoots are checked often,
+// and conditions have a threshold before they are False.
 func giveConditionsTime(t *testing.T, shoot string) {
 	t.Helper()
 	reconfigureGardenlet(t, seedOf(t, shoot), func(config map[string]any) {
@@ -137,7 +137,7 @@ func reconfigureGardenlet(t *testing.T, seed string, change func(map[string]any)
 	writeGardenletConfig(t, seed, string(changed))
 }
 
-// restoreGardenlet gives a seed's gardenlet at the end of the test the configuration that it has now.
+// restoreGardenlet restores the present configuration of a seed's gardenlet at the end of the test.
 func restoreGardenlet(t *testing.T, seed string) {
 	t.Helper()
 	before := gardenletConfig(t, seed)
@@ -156,7 +156,7 @@ func writeGardenletConfig(t *testing.T, seed, config string) {
 	kubectl(t, kubeconfig, "-n", "garden", "rollout", "status", "deployment/gardenlet", "--timeout=120s")
 }
 
-// conditionOf returns a condition or constraint of an object's status, empty if it has none of this name.
+// conditionOf returns a condition or constraint of an object's status; empty if the status has none of this type.
 func conditionOf(o *unstructured.Unstructured, list, name string) map[string]any {
 	if o == nil {
 		return nil
@@ -175,7 +175,7 @@ func nodeReady(o *unstructured.Unstructured) bool {
 	return conditionOf(o, "conditions", string(corev1.NodeReady))["status"] == "True"
 }
 
-// podReady tells whether a Pod is ready and is to stay.
+// podReady tells whether a Pod is ready and not being deleted.
 func podReady(o *unstructured.Unstructured) bool {
 	return o.GetDeletionTimestamp() == nil && conditionOf(o, "conditions", string(corev1.PodReady))["status"] == "True"
 }

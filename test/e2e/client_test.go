@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkClient drives a Shoot with a client that knows nothing but the resource's name and JSON.
+// checkClient uses a Shoot through a client that knows only the name of the resource and JSON.
 func checkClient(t *testing.T) {
 	resource := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS)
 	shoot := &unstructured.Unstructured{}
@@ -58,7 +58,7 @@ func checkClient(t *testing.T) {
 	awaitShoot(t, "typed", "gone", func(o *unstructured.Unstructured) bool { return o == nil })
 }
 
-// checkInterrupt presses Ctrl-C while a landscape comes up: up must end, and the next one must go on from there.
+// checkInterrupt presses Ctrl-C while a landscape comes up: up must end, and the next run must continue from there.
 func checkInterrupt(t *testing.T) {
 	program, err := filepath.Abs(filepath.Join(repository, ".build", "hortus"))
 	if err != nil {
@@ -82,6 +82,6 @@ func checkInterrupt(t *testing.T) {
 		}
 	}
 	if err := command.Wait(); err == nil {
-		t.Error("up was interrupted and reports success")
+		t.Error("up reports success although it was interrupted")
 	}
 }

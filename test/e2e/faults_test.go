@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// parts are told by words of their command lines. Killing one must cost nothing but time.
+// parts are identified by words of their command lines. Killing one must only cause a delay.
 var parts = []string{
 	"hortus gardenlet", "hortus scheduler", "hortus controller-manager", "hortus provider-local",
 	"hortus resource-manager",
@@ -24,20 +24,20 @@ var parts = []string{
 	"kube-controller-manager", "kube-apiserver --advertise-address=10.1.0.10",
 }
 
-// shootParts run only while a Shoot has them; that they come back shows in the Shoot's success.
+// shootParts run only while a Shoot exists; the success of the Shoot shows that they have been restarted.
 var shootParts = []string{
 	"hortus machine-controller-manager", "etcd --name=etcd-main-0", "bin/tunnel server", "bin/tunnel client",
 	"gardener-node-agent node-agent",
 }
 
-// killInTurn kills every process of each part without warning, and goes on when the part has a new process.
+// killInTurn kills every process of each part with SIGKILL, and continues when the part has a new process.
 func killInTurn(t *testing.T) {
 	t.Helper()
 	for _, part := range slices.Concat(parts, shootParts) {
 		start := time.Now()
 		var before []int
 		ofShoot := slices.Contains(shootParts, part)
-		eventually(t, part+" runs", func() error { // It may be about to be started again, after another has been killed.
+		eventually(t, part+" runs", func() error { // It may be about to restart, because another part was killed.
 			if before = processesOf(t, part); len(before) == 0 && !ofShoot {
 				return fmt.Errorf("no process")
 			}
@@ -60,7 +60,7 @@ func killInTurn(t *testing.T) {
 			}
 			return fmt.Errorf("no new process")
 		})
-		t.Logf("it runs again %s after the one before did", time.Since(start).Round(100*time.Millisecond))
+		t.Logf("it runs again %s after the previous one", time.Since(start).Round(100*time.Millisecond))
 	}
 }
 
@@ -107,7 +107,8 @@ func codesOf(o *unstructured.Unstructured) []string {
 	return codes
 }
 
-// checkQuota creates a Shoot in an account that may have no machine, sees the reason, and lets it heal.
+// checkQuota creates a Shoot in an account whose quota allows no machine: the status shows the reason, and the Shoot
+// recovers when the quota is raised.
 func checkQuota(t *testing.T) {
 	hortus(t, "cloud", "quotas", "set", "dev", "--networks", "1", "--instances", "1", "--cpu", "1")
 	defer hortus(t, "cloud", "quotas", "set", "dev", "--networks", "0", "--instances", "0", "--cpu", "0")
@@ -115,7 +116,7 @@ func checkQuota(t *testing.T) {
 	if out, err := applyText(t, kubeconfigOf("garden"), manifest); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	awaitShoot(t, "poor", "a last error that tells of the quota", func(o *unstructured.Unstructured) bool {
+	awaitShoot(t, "poor", "a last error about the quota", func(o *unstructured.Unstructured) bool {
 		return slices.Contains(codesOf(o), "ERR_INFRA_QUOTA_EXCEEDED")
 	})
 	hortus(t, "cloud", "quotas", "set", "dev", "--networks", "0", "--instances", "0", "--cpu", "0")
@@ -141,9 +142,9 @@ func checkKills(t *testing.T) {
 	for name := range files {
 		awaitSucceeded(t, name)
 	}
-	t.Logf("all are there %s after the last kill", time.Since(start).Round(100*time.Millisecond))
+	t.Logf("all are ready %s after the last kill", time.Since(start).Round(100*time.Millisecond))
 	for name := range files {
-		eventually(t, "the garden takes the deletion of "+name, func() error {
+		eventually(t, "the garden accepts the deletion of "+name, func() error {
 			out, err := kubectlE(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name,
 				"confirmation.gardener.cloud/deletion=true")
 			if err != nil {

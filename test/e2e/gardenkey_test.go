@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// keyRunbook is how an operator rotates the garden's key.
+// keyRunbook is the runbook by which an operator rotates the garden's key.
 const keyRunbook = "docs/runbooks/rotate-the-gardens-key.md"
 
 // gardenGap bounds the time in which the garden acknowledges no write while its API server is replaced. One of two
-// servers is ready all the time; the rest is what connections take that have to be made anew on a busy machine.
+// servers is always ready; the rest is for new connections on a busy machine.
 const gardenGap = 10 * time.Second
 
 // internalSecrets are of a kind that the garden encrypts.
@@ -29,9 +29,9 @@ var internalSecrets = schema.GroupVersionResource{
 	Group: "core.gardener.cloud", Version: "v1beta1", Resource: "internalsecrets",
 }
 
-// checkGardenKeyRotates rotates the key with which the garden encrypts, while a client writes to the garden: what was
-// acknowledged can be read, and another 'hortus up' keeps the new key. It returns a check of what was written, for
-// later.
+// checkGardenKeyRotates rotates the key with which the garden encrypts, while a client writes to the garden: all
+// acknowledged writes can be read, and another 'hortus up' keeps the new key. It returns a check of the written
+// objects, for later.
 func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 	t.Helper()
 	garden := kubeconfigOf("garden")
@@ -44,7 +44,7 @@ func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 			"metadata": map[string]any{"name": name}, "stringData": map[string]any{"a": name},
 		}}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			return nil // By an earlier try whose answer was lost.
+			return nil // Created by an earlier attempt whose response was lost.
 		}
 		return err
 	}}
@@ -56,7 +56,7 @@ func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 
 	keys := gardenKeys(t)
 	if len(keys) != 2 || keys[0] == before[0] || keys[1] != before[0] {
-		t.Errorf("the garden has keys %v, and had %v; want a new one and the first of these", keys, before)
+		t.Errorf("the garden has keys %v, before %v; want a new one and the first of the old ones", keys, before)
 	}
 	const object = "jsonpath={.metadata.resourceVersion} {.data}"
 	secret := kubectl(t, garden, "-n", "garden", "get", "secret", "hortus-apiserver-encryption", "-o", object)
@@ -83,7 +83,7 @@ func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 		}
 		for _, name := range w.acked {
 			if !found[name] {
-				t.Errorf("InternalSecret %s was acknowledged and is lost", name)
+				t.Errorf("InternalSecret %s was acknowledged, but is lost", name)
 			}
 		}
 		for _, kind := range []string{"shootstates", "controllerregistrations", "controllerdeployments"} {
@@ -114,7 +114,7 @@ func gardenKeys(t *testing.T) []string {
 	config := string(secret.Data["encryption.yaml"])
 	var keys []string
 	for _, match := range regexp.MustCompile(`name: (key\d+)`).FindAllStringSubmatch(config, -1) {
-		if !slices.Contains(keys, match[1]) { // Resources may be configured apart from each other.
+		if !slices.Contains(keys, match[1]) { // Resources may have separate configurations.
 			keys = append(keys, match[1])
 		}
 	}

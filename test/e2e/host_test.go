@@ -19,7 +19,7 @@ type host struct {
 	processes, mounts, interfaces, namespaces, tables, cgroups, files []string
 }
 
-// landscapePrograms are the programs of which a landscape consists, beside those of Kubernetes.
+// landscapePrograms are the programs of a landscape, in addition to those of Kubernetes.
 var landscapePrograms = []string{
 	"hortus", "containerd", "containerd-shim-runc-v2", "runc", "init", "kubelet", "etcd", "coredns", "pause", "echo",
 }
@@ -41,7 +41,7 @@ func observeHost(t *testing.T) host {
 			continue // Ended meanwhile, or a thread of the kernel.
 		}
 		if strings.Contains(path, "/.build/") && !strings.HasPrefix(path, here+"/") || ofOtherTest(filepath.Dir(link)) {
-			continue // Of the tests of another checkout, or of other tests of this one.
+			continue // It belongs to tests of another checkout, or to other tests of this one.
 		}
 		name := filepath.Base(strings.TrimSuffix(path, " (deleted)"))
 		if slices.Contains(landscapePrograms, name) || strings.HasPrefix(name, "kube-") {
@@ -91,11 +91,11 @@ func observeHost(t *testing.T) host {
 	return h
 }
 
-// ofOtherTest says whether a process, named by its folder in /proc, was started by the program of another test. 'make
-// test' runs unit tests meanwhile.
+// ofOtherTest says whether a process, named by its folder in /proc, was started by another test program: 'make test'
+// runs unit tests at the same time.
 func ofOtherTest(process string) bool {
 	own := strconv.Itoa(os.Getpid())
-	for range 100 { // Far more ancestors than there are; a process that ends meanwhile has none.
+	for range 100 { // Far more than a process has ancestors; one that ends meanwhile has none.
 		status, err := os.ReadFile(filepath.Join(process, "status"))
 		if err != nil {
 			return false
@@ -119,7 +119,7 @@ func names(folders ...string) []string {
 	for _, folder := range folders {
 		entries, err := os.ReadDir(folder)
 		if err != nil {
-			continue // No folder, no entries.
+			continue // A missing folder has no entries.
 		}
 		for _, entry := range entries {
 			all = append(all, entry.Name())
@@ -128,7 +128,7 @@ func names(folders ...string) []string {
 	return all
 }
 
-// compare reports what is there now and was not before.
+// compare reports what exists now and did not exist before.
 func (h host) compare(t *testing.T, now host) {
 	t.Helper()
 	for _, kind := range []struct {

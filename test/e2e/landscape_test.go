@@ -22,8 +22,7 @@ import (
 	"hortus.dev/hortus/local/cloud"
 )
 
-// TestLandscape is the story of a landscape from its first to its last minute. A landscape that is there already makes
-// way.
+// TestLandscape is the story of a landscape from its creation to its removal. An existing landscape is removed first.
 func TestLandscape(t *testing.T) {
 	garden := kubeconfigOf("garden")
 	hortus(t, "down")
@@ -33,7 +32,7 @@ func TestLandscape(t *testing.T) {
 	step(t, "up brings a landscape", func(t *testing.T) {
 		out := hortus(t, "up")
 		if !strings.Contains(out, "kubectl apply -f examples/shoot.yaml") {
-			t.Errorf("up does not end with what to do next:\n%s", out)
+			t.Errorf("up does not end with the next steps:\n%s", out)
 		}
 		landscapeObjects = cloudObjects(t)
 	})
@@ -97,7 +96,7 @@ func TestLandscape(t *testing.T) {
 		if len(nodes) != 2 || nodes[0] == nodes[1] {
 			t.Fatalf("the pods are on %v, want two nodes", nodes)
 		}
-		for _, pod := range pods { // From each pod both must be heard through the Service.
+		for _, pod := range pods { // From each pod, both pods must answer through the Service.
 			heard := map[string]bool{}
 			eventually(t, "answers of both pods", func() error {
 				out, err := kubectlE(t, kubeconfig, "exec", pod, "--", "/echo", "get", "http://echo.default.svc.cluster.local/")
@@ -117,7 +116,7 @@ func TestLandscape(t *testing.T) {
 	step(t, "the tour of the README works", checkTour)
 	step(t, "a kube-proxy that starts again keeps all Services", checkKubeProxyKeepsServices)
 	step(t, "an older minor is built on first use", func(t *testing.T) {
-		// As a container runtime asks, but with more patience than the Shoot's first operation would have.
+		// The request of a container runtime, but with a longer timeout than the Shoot's first operation has.
 		awaitImage(t, "/v2/kube-apiserver/manifests/v1.35.4?ns=registry.k8s.io")
 	})
 	step(t, "three more Shoots at once: two pools, no machines, and an older minor", func(t *testing.T) {
@@ -161,7 +160,7 @@ func TestLandscape(t *testing.T) {
 	})
 }
 
-// step runs a part of the story; the parts after a failed one would only repeat its failure.
+// step runs a part of the story. A failed part ends the story, since the following ones would only repeat its failure.
 func step(t *testing.T, name string, run func(*testing.T)) {
 	t.Helper()
 	start := time.Now()
@@ -183,7 +182,7 @@ func example(t *testing.T, file string) string {
 
 func applyText(t *testing.T, kubeconfig, manifest string) (string, error) {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "hortus-e2e-") // The name of a test may have commas, at which kubectl splits.
+	folder, err := os.MkdirTemp("", "hortus-e2e-") // kubectl splits at commas, which the name of a test may have.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +194,7 @@ func applyText(t *testing.T, kubeconfig, manifest string) (string, error) {
 	return kubectlE(t, kubeconfig, "apply", "-f", file)
 }
 
-// bootsOf sums up which instances there are and how often each has booted.
+// bootsOf lists the instances and how often each has booted.
 func bootsOf(t *testing.T, listing string) string {
 	t.Helper()
 	var instances struct {
@@ -224,7 +223,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// nothingLeft proves by the listings of cloud, seeds and garden that no Shoot has left anything.
+// nothingLeft checks by the listings of cloud, seeds and garden that deleted Shoots have left nothing.
 func nothingLeft(t *testing.T) {
 	t.Helper()
 	for kind, want := range map[string]int{"instances": len(ownClusters), "networks": len(ownClusters)} {
@@ -264,7 +263,7 @@ func nothingLeft(t *testing.T) {
 	}
 }
 
-// awaitImage asks the cloud's registry for an image until it has it.
+// awaitImage requests an image from the cloud's registry until the registry has it.
 func awaitImage(t *testing.T, path string) {
 	t.Helper()
 	ca, err := os.ReadFile(filepath.Join(stateDir, "cloud", "ca.crt"))
@@ -283,7 +282,7 @@ func awaitImage(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	if response, err := client.Do(request); err != nil || response.StatusCode != http.StatusUnauthorized {
-		t.Fatalf("a stranger gets %v, %v; nothing may be built for it", response, err)
+		t.Fatalf("a client without credentials gets %v, %v; nothing may be built for it", response, err)
 	}
 	request.SetBasicAuth(admin.AccessKey, admin.SecretKey)
 	for {
@@ -305,10 +304,10 @@ func awaitImage(t *testing.T, path string) {
 	}
 }
 
-// landscapeObjects is what cloudObjects says of a landscape without Shoots.
+// landscapeObjects is the result of cloudObjects for a landscape without Shoots.
 var landscapeObjects string
 
-// cloudObjects names what a Shoot may leave in the cloud beside instances and networks.
+// cloudObjects names the objects, other than instances and networks, that a Shoot may leave in the cloud.
 func cloudObjects(t *testing.T) string {
 	t.Helper()
 	var found []string

@@ -22,16 +22,15 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/fabric/linux"
 )
 
-// sshMachine is a machine as people log in to it: from the gateway of its network, which is on the host of the local
-// cloud.
+// sshMachine is a machine to log in to, from the gateway of its network, which is on the host of the local cloud.
 type sshMachine struct {
 	name, network, address string
-	// hostKey is what the machine has shown first; another one is refused.
+	// hostKey is the host key of the first connection; another one is refused.
 	hostKey string
 }
 
-// logsInToNode logs in with the keys that the owner of a Shoot has, and with those that they do not have or no longer
-// have. There is one node, since changes take minutes to spread over several. It returns the machine.
+// logsInToNode logs in with the valid keys of a Shoot, and with unknown and former ones. The Shoot has one node, since
+// changes take minutes to reach several. It returns the machine.
 func logsInToNode(t *testing.T, kubeconfig, shoot string) *sshMachine {
 	t.Helper()
 	before := nodeOfPool(t, kubeconfig, "pool")
@@ -49,14 +48,14 @@ func logsInToNode(t *testing.T, kubeconfig, shoot string) *sshMachine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine.refuses(t, "a key that nobody knows", "gardener", ssh.PublicKeys(stranger))
+	machine.refuses(t, "an unknown key", "gardener", ssh.PublicKeys(stranger))
 	machine.refuses(t, "the key of the Shoot for root", "root", ssh.PublicKeys(first))
 	machine.refuses(t, "a password", "gardener", ssh.Password(""))
 
 	second := rotateSSHKey(t, shoot)
 	machine.letsIn(t, "the new key", second)
 	machine.letsIn(t, "the key before", sshKey(t, shoot+".ssh-keypair.old"))
-	machine.letsIn(t, "the first key, which is the one before", first)
+	machine.letsIn(t, "the first key, which is the previous one", first)
 	third := rotateSSHKey(t, shoot)
 	machine.letsIn(t, "the newest key", third)
 	machine.letsIn(t, "the key before it", second)
@@ -72,13 +71,13 @@ func logsInToNode(t *testing.T, kubeconfig, shoot string) *sshMachine {
 		patchShoot(t, shoot, fmt.Sprintf(`{"spec":{"provider":{"workersSettings":{"sshAccess":{"enabled":%t}}}}}`, enabled))
 	}
 	access(false)
-	_ = session.Wait() // Returns when the machine has ended the connection.
+	_ = session.Wait() // Returns when the machine has closed the connection.
 	c, err := machine.connect("gardener", ssh.PublicKeys(third))
 	if err == nil {
 		c.Close()
 	}
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("without access a login ends with %v, want that nothing listens", err)
+		t.Errorf("without access a login ends with %v, want a refused connection", err)
 	}
 	const look = "ls -d /var/lib/gardener-user-* /etc/systemd/system/sshd.service 2>/dev/null || true"
 	if left := machine.inside(t, "sh", "-c", look); left != "" {
@@ -159,13 +158,13 @@ func (m *sshMachine) locate(t *testing.T) {
 	m.network, m.address = instance.NetworkID, instance.Address
 }
 
-// inside runs a command on the machine, in a way that needs no network.
+// inside runs a command on the machine, without its network.
 func (m *sshMachine) inside(t *testing.T, command ...string) string {
 	t.Helper()
 	return hortus(t, append([]string{"cloud", "instances", "exec", m.name, "--"}, command...)...)
 }
 
-var errHostKey = errors.New("the machine has another key than before")
+var errHostKey = errors.New("the machine has another host key than before")
 
 // connect logs in.
 func (m *sshMachine) connect(user string, by ssh.AuthMethod) (*ssh.Client, error) {
@@ -197,7 +196,7 @@ func (m *sshMachine) connect(user string, by ssh.AuthMethod) (*ssh.Client, error
 	return ssh.NewClient(client, channels, requests), nil
 }
 
-// letsIn logs in and runs a command as the user of machines. The server may need a moment until it listens.
+// letsIn logs in and runs a command as the user of machines. It waits until the server listens.
 func (m *sshMachine) letsIn(t *testing.T, what string, key ssh.Signer) {
 	t.Helper()
 	eventually(t, "a login on "+m.name+" with "+what, func() error {
@@ -221,7 +220,7 @@ func (m *sshMachine) letsIn(t *testing.T, what string, key ssh.Signer) {
 	})
 }
 
-// refuses wants the server to answer that this is no way in.
+// refuses expects the server to reject the login.
 func (m *sshMachine) refuses(t *testing.T, what, user string, by ssh.AuthMethod) {
 	t.Helper()
 	client, err := m.connect(user, by)
@@ -229,6 +228,6 @@ func (m *sshMachine) refuses(t *testing.T, what, user string, by ssh.AuthMethod)
 		client.Close()
 		t.Errorf("%s lets %s in", what, user)
 	} else if !strings.Contains(err.Error(), "unable to authenticate") {
-		t.Errorf("%s: a login as %s ends with %v, want that it is refused", what, user, err)
+		t.Errorf("%s: a login as %s ends with %v, want a rejection", what, user, err)
 	}
 }

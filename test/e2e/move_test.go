@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// cloudResolver asks the local cloud for the names that the host does not know.
+// cloudResolver resolves names by the DNS server of the local cloud.
 var cloudResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, "198.18.0.1:53")
 }}
 
-// dialByName connects to where a name leads now, whatever address a kubeconfig has: hosts that know the names of the
-// local cloud would do so.
+// dialByName connects to the present address of a name, whatever address a kubeconfig has: hosts that can resolve the
+// names of the local cloud would do so.
 func dialByName(name string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		addresses, err := cloudResolver.LookupHost(ctx, name)
@@ -32,7 +32,7 @@ func dialByName(name string) func(context.Context, string, string) (net.Conn, er
 	}
 }
 
-// readdress puts the address that a name leads to now into a kubeconfig; the credentials stay.
+// readdress replaces the address in a kubeconfig by the present address of a name; the credentials stay.
 func readdress(t *testing.T, kubeconfig, name string) {
 	t.Helper()
 	addresses, err := cloudResolver.LookupHost(t.Context(), name)
@@ -43,7 +43,7 @@ func readdress(t *testing.T, kubeconfig, name string) {
 	kubectl(t, kubeconfig, "config", "set-cluster", cluster, "--server=https://"+addresses[0], "--tls-server-name="+name)
 }
 
-// awaitLeft waits until nothing is left of a control plane on a seed.
+// awaitLeft waits until a seed has no remains of a control plane.
 func awaitLeft(t *testing.T, name, seed string) {
 	t.Helper()
 	eventually(t, "an empty source", func() error {

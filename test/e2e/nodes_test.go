@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// checkUserContainerd has users put their own files beside the configuration of containerd: a mirror is used by the
-// next pull, a runtime after a restart, for which they ask by annotation.
+// checkUserContainerd has users add files to the configuration of containerd: the next pull uses a mirror; a runtime is
+// used after a restart, which they request by annotation.
 func checkUserContainerd(t *testing.T) {
 	kubeconfig := shootKubeconfig(t, "two")
-	// The first pod is there, the second refused.
+	// The first pod is created, the second rejected.
 	applyTestdata(t, kubeconfig, "mirrored.yaml", "RuntimeClass \"users\" not found")
 	eventually(t, "the pull to fail without a mirror", func() error {
 		reason := kubectl(t, kubeconfig, "get", "pod", "mirrored", "-o",
@@ -58,7 +58,7 @@ func checkUserContainerd(t *testing.T) {
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/runtime", "--timeout=120s")
 }
 
-// registryCredentials are what a node pulls images with.
+// registryCredentials are a node's credentials for pulling images.
 func registryCredentials(t *testing.T, node string) string {
 	t.Helper()
 	hosts, err := os.ReadFile(filepath.Join(rootOf(t, node), "etc/containerd/certs.d/_default/hosts.toml"))
@@ -74,8 +74,8 @@ func registryCredentials(t *testing.T, node string) string {
 }
 
 // checkRollingUpdate changes a Shoot once, in a way that replaces the machines of one pool and only reconfigures the
-// other's node: the first is replaced with surge, its workload moves without ever being away, the second stays with all
-// that users have put on it.
+// other's node: the first pool is rolled with surge, its workload is available throughout, and the second node keeps
+// everything that users have put on it.
 func checkRollingUpdate(t *testing.T) {
 	kubeconfig := shootKubeconfig(t, "two")
 	applyTestdata(t, kubeconfig, "guarded.yaml", "")
@@ -104,7 +104,7 @@ func checkRollingUpdate(t *testing.T) {
 		t.Errorf("while the pool was rolled it had at least %d ready nodes and at most %d in all, want 1 and 2", ready, most)
 	}
 	if ready, _ := pods(); ready < 1 {
-		t.Error("the workload was away for a while")
+		t.Error("the workload was unavailable for a while")
 	}
 	for node := range strings.FieldsSeq(kubectl(t, kubeconfig, "get", "pods", "-l", "app=guarded", "-o",
 		"jsonpath={.items[*].spec.nodeName}")) {
@@ -119,16 +119,16 @@ func checkRollingUpdate(t *testing.T) {
 			after.UID, instanceOf(t, after.Name))
 	}
 	if got := after.Status.Capacity.Pods().Value(); got != 77 || after.Labels["example.com/late"] != "yes" {
-		t.Errorf("the node that stays takes %d pods and has labels %v", got, after.Labels)
+		t.Errorf("the node that stays has room for %d pods and labels %v", got, after.Labels)
 	}
-	restartContainerd(t, kubeconfig) // It shall read again what is left of the users' files.
+	restartContainerd(t, kubeconfig) // Containerd has to read the remaining files of the users again.
 	kubectl(t, kubeconfig, "delete", "pod", "mirrored", "runtime")
 	applyTestdata(t, kubeconfig, "mirrored.yaml", "")
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "pod/runtime", "--timeout=120s")
 }
 
-// checkRotationLeavesNodes begins a rotation of CAs that leaves nodes as they are: logs and shells of their pods are
-// still there.
+// checkRotationLeavesNodes begins a rotation of CAs that does not replace nodes: logs and shells of their pods still
+// work.
 func checkRotationLeavesNodes(t *testing.T) {
 	const name = "two"
 	before := nodeOfPool(t, shootKubeconfig(t, name), "pool")
@@ -147,8 +147,8 @@ func checkRotationLeavesNodes(t *testing.T) {
 	kubectl(t, kubeconfig, "get", "--raw", "/api/v1/nodes/"+before.Name+"/proxy/healthz")
 }
 
-// checkUpdateByHand adds a pool whose machines their user updates in place, changes it, and selects its node when the
-// Shoot has long succeeded.
+// checkUpdateByHand adds a pool with manual in-place updates, changes it, and selects its node long after the Shoot has
+// succeeded.
 func checkUpdateByHand(t *testing.T) {
 	garden, kubeconfig := kubeconfigOf("garden"), shootKubeconfig(t, "two")
 	kubectl(t, garden, "-n", projectNS, "patch", "shoot", "two", "--type=json",
@@ -186,7 +186,7 @@ func checkUpdateByHand(t *testing.T) {
 	if got := evictionThreshold(t, kubeconfig, after.Name); got != "70Mi" {
 		t.Errorf("the kubelet has the threshold %q", got)
 	}
-	eventually(t, "the node to take pods again", func() error {
+	eventually(t, "the node to accept pods again", func() error {
 		node := nodeOfPool(t, kubeconfig, "byhand")
 		if _, candidate := node.Labels["node.machine.sapcloud.io/candidate-for-update"]; candidate ||
 			node.Spec.Unschedulable || len(node.Spec.Taints) > 0 {
@@ -196,7 +196,7 @@ func checkUpdateByHand(t *testing.T) {
 	})
 }
 
-// evictionThreshold asks a kubelet from which free memory on it evicts pods.
+// evictionThreshold reads from a kubelet the free memory below which it evicts pods.
 func evictionThreshold(t *testing.T, kubeconfig, node string) string {
 	t.Helper()
 	var config struct {
@@ -211,7 +211,7 @@ func evictionThreshold(t *testing.T, kubeconfig, node string) string {
 	return config.KubeletConfig.EvictionHard["memory.available"]
 }
 
-// restartContainerd asks the agents of all nodes for it, and waits until they have done it.
+// restartContainerd requests restarts of containerd from the agents of all nodes, and waits for them.
 func restartContainerd(t *testing.T, kubeconfig string) {
 	t.Helper()
 	kubectl(t, kubeconfig, "annotate", "nodes", "--all",
@@ -225,7 +225,7 @@ func restartContainerd(t *testing.T, kubeconfig string) {
 	})
 }
 
-// applyTestdata applies a file of this package. With a problem, the API must refuse a part of it and say so.
+// applyTestdata applies a file of this package. With a problem, the API must reject a part of it with this text.
 func applyTestdata(t *testing.T, kubeconfig, file, problem string) {
 	t.Helper()
 	out, err := kubectlE(t, kubeconfig, "apply", "-f", filepath.Join("test/e2e/testdata", file))
@@ -260,7 +260,7 @@ func nodesOf(t *testing.T, kubeconfig, label string) []corev1.Node {
 	return list.Items
 }
 
-// instanceOf tells which instance a node is, and how often it has booted.
+// instanceOf returns the instance of a node, and how often it has booted.
 func instanceOf(t *testing.T, node string) string {
 	t.Helper()
 	var instance struct {
@@ -274,8 +274,8 @@ func instanceOf(t *testing.T, node string) string {
 	return fmt.Sprintf("%s, booted %d times", instance.ID, instance.Boots)
 }
 
-// watchCounts follows objects, also from one server of the API to the next, and returns a function that ends this and
-// tells how few of them were ready and how many there were at the most.
+// watchCounts watches objects, also from one API server to the next. It returns a function that ends the watch and
+// returns the minimum number of ready objects and the maximum number of objects.
 func watchCounts(
 	t *testing.T, resource dynamic.ResourceInterface, selector string, ready func(*unstructured.Unstructured) bool,
 ) func() (least, most int) {

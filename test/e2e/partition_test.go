@@ -22,8 +22,8 @@ const (
 // networkOf is the network namespace of an instance of the cloud.
 func networkOf(instance string) string { return "/run/netns/hortus-" + instance }
 
-// cutOff drops all that a network namespace, pods behind it included, sends to addresses. The function that it returns
-// ends this; the end of the test does, too.
+// cutOff drops all packets that a network namespace, including its pods, sends to addresses. The returned function ends
+// this, as does the end of the test.
 func cutOff(t *testing.T, path string, addresses ...string) (heal func()) {
 	t.Helper()
 	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hortus-e2e-cut-off"}
@@ -49,7 +49,7 @@ func cutOff(t *testing.T, path string, addresses ...string) (heal func()) {
 	t.Cleanup(heal)
 	change(func(c *nftables.Conn) {
 		c.AddTable(table)
-		// What pods send is forwarded, all else is output.
+		// Packets of pods are forwarded, all others are output.
 		for name, hook := range map[string]*nftables.ChainHook{
 			"forward": nftables.ChainHookForward, "output": nftables.ChainHookOutput,
 		} {
@@ -57,7 +57,7 @@ func cutOff(t *testing.T, path string, addresses ...string) (heal func()) {
 				Name: name, Table: table, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityFilter,
 			})
 			for _, address := range addresses {
-				const destinationOffset, destinationLength = 16, 4 // In the header of IPv4.
+				const destinationOffset, destinationLength = 16, 4 // Offset in the header of IPv4.
 				c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
 					&expr.Payload{
 						DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: destinationLength,

@@ -16,8 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkPlan asks what will happen to the example Shoot, as things are and with a CloudProfile that leaves it no way
-// out.
+// checkPlan computes the plan of the example Shoot, for the present CloudProfile and for one that leads to a dead end.
 func checkPlan(t *testing.T) {
 	if out := hortus(t, "plan", "-n", projectNS, "demo", "--until", "2y"); !strings.Contains(out, projectNS+"/demo") {
 		t.Errorf("the plan does not show the Shoot:\n%s", out)
@@ -62,7 +61,7 @@ func checkPlan(t *testing.T) {
 	}
 	out, err := run(t, filepath.Join(repository, ".build", "hortus"), "plan", "-n", projectNS, "demo", "--with", path)
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		t.Errorf("a CloudProfile that ends the image gives %v, want exit code 3", err)
+		t.Errorf("a CloudProfile in which the image version expires gives %v, want exit code 3", err)
 	}
 	if !strings.Contains(out, projectNS+"/demo") || !strings.Contains(out, "stuck") {
 		t.Errorf("the comparison does not show that the Shoot gets stuck:\n%s", out)
@@ -77,7 +76,7 @@ func checkPlan(t *testing.T) {
 	}
 }
 
-// checkMaintenance asks for a maintenance at once, with an operation that was left for the next one.
+// checkMaintenance requests an immediate maintenance, for which an operation is scheduled.
 func checkMaintenance(t *testing.T) {
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", "demo",
 		"maintenance.gardener.cloud/operation=rotate-observability-credentials", "gardener.cloud/operation=maintain")

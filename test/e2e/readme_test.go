@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// checkTour types what the README tells newcomers to type in their first five minutes. The example Shoot is there
-// already, and what watches or deletes it is left out.
+// checkTour runs the commands of the README's first five minutes. The example Shoot exists already; commands that watch
+// or delete it are left out.
 func checkTour(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
 	if err != nil {
@@ -49,8 +49,8 @@ func checkTour(t *testing.T) {
 	}
 }
 
-// typeIn runs commands in the root of the repository, as somebody does who has typed the exports that "hortus up"
-// prints, and returns what they print. The first that fails is the last.
+// typeIn runs commands in the root of the repository, with the environment that "hortus up" prints, and returns their
+// output. It stops at the first failure.
 func typeIn(t *testing.T, commands string) (string, error) {
 	t.Helper()
 	root, err := filepath.Abs(repository)

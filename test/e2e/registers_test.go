@@ -17,27 +17,28 @@ import (
 )
 
 const (
-	// registerClients work on the registers of a Shoot at once, each with a request every registerPeriod.
+	// registerClients is the number of clients that use the registers of a Shoot concurrently, each with a request every
+	// registerPeriod.
 	registerClients = 3
 	registerPeriod  = 100 * time.Millisecond
-	// checkLimit ends a check of a history that takes seconds.
+	// checkLimit bounds the check of a history, which takes seconds.
 	checkLimit = 5 * time.Minute
 )
 
 // registerKeys are the ConfigMaps that are read and written.
 var registerKeys = []string{"register-a", "register-b", "register-c"}
 
-// registers are clients of a Shoot that read and write the same ConfigMaps all the time. What they were told has to be
+// registers are clients of a Shoot that read and write the same ConfigMaps all the time. The responses have to be
 // linearizable.
 type registers struct {
 	history *linear.History
-	// last reads what is there in the end.
+	// last reads the final values.
 	last *linear.Client
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// startRegisters starts clients of the Shoot behind a kubeconfig file. They stop with the test at the latest.
+// startRegisters starts clients of the Shoot of a kubeconfig file. They stop with the test at the latest.
 func startRegisters(t *testing.T, kubeconfig string) *registers {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -70,8 +71,8 @@ func (r *registers) end() {
 	r.done.Wait()
 }
 
-// check ends the clients, reads every register once more, and fails if the history is not linearizable. It keeps such a
-// history.
+// check ends the clients, reads every register once more, and fails if the history is not linearizable. It stores such
+// a history.
 func (r *registers) check(t *testing.T) {
 	t.Helper()
 	r.end()

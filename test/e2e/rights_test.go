@@ -30,10 +30,10 @@ func (r right) String() string {
 	return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".")
 }
 
-// keptUnused are rights of gardenlets that stories need not use, with the reason why they stay.
+// keptUnused are rights of gardenlets that stories need not use, with the reason for keeping them.
 var keptUnused = map[right]string{
 	{"bind", "rbac.authorization.k8s.io",
-		"clusterroles"}: "the API server asks for it when a role is bound, and the audit log has no such questions",
+		"clusterroles"}: "the API server checks it when a role is bound, and the audit log does not contain these checks",
 	{"patch", "events.k8s.io", "events"}: "an event that repeats is patched, after minutes",
 
 	{"delete", "rbac.authorization.k8s.io", "clusterroles"}:        seedRemoval,
@@ -44,9 +44,9 @@ var keptUnused = map[right]string{
 	{"delete", "admissionregistration.k8s.io", "mutatingwebhookconfigurations"}: seedRemoval,
 }
 
-const seedRemoval = "a gardenlet takes away what it has made when its Seed is removed, which no story does"
+const seedRemoval = "a gardenlet removes the objects that it has created when its Seed is deleted, which no story does"
 
-// notDriven are resources of which the rights are settled before gardenlets use them.
+// notDriven are resources whose rights are granted before gardenlets use them.
 var notDriven = []string{"bastions", "managedseeds", "workloadidentities"}
 
 // mayStayUnused says whether a right needs no story that uses it.
@@ -55,25 +55,25 @@ func (r right) mayStayUnused() bool {
 	return keptUnused[r] != "" || slices.Contains(notDriven, resource)
 }
 
-// usage says for each right who has used it, as an example.
+// usage maps each right to an example of its users.
 type usage map[right]string
 
-// observed is what the audit logs of the landscape tell about gardenlets. All stories together fill it: none of them
-// makes gardenlets use all that they may do.
+// observed is what the audit logs of the landscape show about gardenlets. All stories together fill it: none of them
+// makes gardenlets use all their rights.
 var observed = struct {
-	sync.Mutex // Stories run side by side.
+	sync.Mutex // Stories run concurrently.
 	// inSeeds and inGarden are requests that were allowed.
 	inSeeds, inGarden usage
-	// given are the rights in roles that gardenlets have made. They can't give what they don't have.
+	// given are the rights in roles that gardenlets have created. They cannot grant rights that they do not have.
 	given usage
-	// refused are requests to seeds that were not allowed. In the garden some are to be expected: what a gardenlet may do
-	// ends when its Shoots do.
+	// refused are requests to seeds that were forbidden. In the garden some are expected: a gardenlet's rights to a Shoot
+	// end with the Shoot.
 	refused usage
-	// role is what gardenlets may do in seeds.
+	// role has the rights of gardenlets in seeds.
 	role []right
 }{inSeeds: usage{}, inGarden: usage{}, given: usage{}, refused: usage{}}
 
-// observeRights adds what the audit logs of clusters have now, and the roles that there are now.
+// observeRights adds the present audit logs of clusters, and their present roles.
 func observeRights(ctx context.Context, clusters []string) error {
 	observed.Lock()
 	defer observed.Unlock()
@@ -165,8 +165,8 @@ func observeAuditLog(ctx context.Context, client kubernetes.Interface) error {
 // eventStart begins each line of an audit log. Inside of one its quotes are escaped.
 const eventStart = `{"kind":"Event",`
 
-// observeRequest adds one line of an audit log. What stories themselves try with the credentials of a gardenlet, by
-// kubectl, is left out.
+// observeRequest adds one line of an audit log. Requests by kubectl are left out: stories send them with the
+// credentials of a gardenlet.
 func observeRequest(line []byte) error {
 	var event struct {
 		RequestURI, Verb, UserAgent string
@@ -175,7 +175,7 @@ func observeRequest(line []byte) error {
 		ResponseStatus              struct{ Code int }
 	}
 	if start := bytes.LastIndex(line, []byte(eventStart)); start > 0 {
-		line = line[start:] // The server was killed while it wrote what comes before.
+		line = line[start:] // The server was killed while it wrote the text before.
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
 		return fmt.Errorf("%w in line %s", err, line)
@@ -191,7 +191,7 @@ func observeRequest(line []byte) error {
 		r.resource, _, _ = strings.Cut(event.RequestURI, "?")
 	}
 	created := r
-	if event.Verb == "patch" && event.ResponseStatus.Code == http.StatusCreated { // Applied, which takes both.
+	if event.Verb == "patch" && event.ResponseStatus.Code == http.StatusCreated { // An apply, which requires both.
 		created.verb = "create"
 	}
 	example := event.ObjectRef.Namespace + "/" + event.ObjectRef.Name
@@ -206,7 +206,7 @@ func observeRequest(line []byte) error {
 	return nil
 }
 
-// rightsOf a rule of a role. Wildcards stay what they are.
+// rightsOf returns the rights in a rule of a role. Wildcards are not expanded.
 func rightsOf(rule rbacv1.PolicyRule) []right {
 	var all []right
 	for _, verb := range rule.Verbs {
@@ -222,7 +222,7 @@ func rightsOf(rule rbacv1.PolicyRule) []right {
 	return all
 }
 
-// rightsAreObserved is a step of stories, before what they have caused is gone.
+// rightsAreObserved is a step of stories, before their objects and logs are deleted.
 func rightsAreObserved(t *testing.T, clusters []string) {
 	t.Helper()
 	if err := observeRights(context.WithoutCancel(t.Context()), clusters); err != nil {
@@ -230,9 +230,9 @@ func rightsAreObserved(t *testing.T, clusters []string) {
 	}
 }
 
-// compareRights of gardenlets with what they did in all stories: what they lacked, and what they have without having
-// used it or given it to others. A right that was refused although they have it was refused by a server that had not
-// read the roles yet.
+// compareRights compares the rights of gardenlets with their requests in all stories: it returns the rights that they
+// lacked, and those that they neither used nor granted to others. A request that was refused although they have the
+// right went to a server that had not read the roles yet.
 func compareRights() (lacking, unused []string, err error) {
 	observed.Lock()
 	defer observed.Unlock()
@@ -261,7 +261,7 @@ func compareRights() (lacking, unused []string, err error) {
 	return lacking, slices.Compact(unused), nil
 }
 
-// has a use of the right. All resources of a group have one if one of them has.
+// has reports whether the right was used. All resources of a group count as used if one of them was.
 func (u usage) has(r right) bool {
 	for used := range u {
 		if used.verb == r.verb && used.group == r.group && (used.resource == r.resource || r.resource == "*") {
@@ -271,8 +271,8 @@ func (u usage) has(r right) bool {
 	return false
 }
 
-// rightsInGarden are those of gardenlets in the table of the page about the seed authorizer, which is compared with the
-// code. Rights that extensions have as well are theirs to use.
+// rightsInGarden are the rights of gardenlets in the table of the page about the seed authorizer, which is compared
+// with the code. Rights that extensions have, too, need not be used by gardenlets.
 func rightsInGarden() ([]right, error) {
 	page, err := os.ReadFile(filepath.Join(repository, "docs/controllers/seed-authorizer.md"))
 	if err != nil {
@@ -299,8 +299,8 @@ func rightsInGarden() ([]right, error) {
 	return all, nil
 }
 
-// reportRights prints in which rights gardenlets differ from what they did in all stories, and returns the code to exit
-// with: they have what they use and use what they have.
+// reportRights prints the differences between the rights of gardenlets and their requests in all stories, and returns
+// the exit code: they must have the rights that they use, and use the rights that they have.
 func reportRights() int {
 	lacking, unused, err := compareRights()
 	if err != nil {

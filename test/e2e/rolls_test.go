@@ -19,20 +19,20 @@ type pooled struct{ name, kubeconfig string }
 
 // roll says which machines a change replaces.
 type roll struct {
-	// patch is a list of operations of a JSON patch, without brackets. asks goes into the annotation for operations.
+	// patch is a list of operations of a JSON patch, without brackets. asks is the value of the annotation for operations.
 	patch, asks string
-	// done says whether what was asked for has happened, apart from the success of the Shoot. Nil: nothing more.
+	// done says whether the requested change is complete, in addition to the success of the Shoot. Nil: always.
 	done func(*unstructured.Unstructured) bool
-	// pools are those whose machines are replaced, by the documents, sorted.
+	// pools are the pools whose machines are replaced according to the documents, sorted.
 	pools []string
-	// requested are those of them whose owner asked for new machines. No hash changes by that.
+	// requested are those of them for which the owner requested new machines. That changes no hash.
 	requested []string
-	// hash returns what decides about the machines of a pool. Nil: the new hash.
+	// hash returns the hash that decides about the machines of a pool. Nil: the new hash.
 	hash func(*corev1beta1.Shoot, *corev1beta1.Worker) (string, error)
 }
 
-// apply makes the change, waits until it is rolled out, and compares three lists of pools: those that the documents
-// name, those that the hashes predict, and those whose machines were replaced.
+// apply makes the change, waits until it is rolled out, and compares three lists of pools: those in the documents,
+// those that the hashes predict, and those whose machines were replaced.
 func (p pooled) apply(t *testing.T, r roll) {
 	t.Helper()
 	before, machines := p.shoot(t), p.machines(t)
@@ -49,7 +49,7 @@ func (p pooled) apply(t *testing.T, r roll) {
 	p.compare(t, r, before, machines)
 }
 
-// compare the machines that there are with those from before a change.
+// compare the present machines with those before a change.
 func (p pooled) compare(t *testing.T, r roll, before *corev1beta1.Shoot, machines map[string]string) {
 	t.Helper()
 	predicted := slices.Clone(r.requested)
@@ -99,7 +99,7 @@ func classicHash(shoot *corev1beta1.Shoot, pool *corev1beta1.Worker) (string, er
 	return poolhash.ClassV1(poolhash.FromShoot(shoot, pool))
 }
 
-// shoot reads the Shoot as it is.
+// shoot reads the present Shoot.
 func (p pooled) shoot(t *testing.T) *corev1beta1.Shoot {
 	t.Helper()
 	out := &corev1beta1.Shoot{}
@@ -110,7 +110,7 @@ func (p pooled) shoot(t *testing.T) *corev1beta1.Shoot {
 	return out
 }
 
-// machines are the Node and the instance of each pool.
+// machines returns the Node and the instance of each pool.
 func (p pooled) machines(t *testing.T) map[string]string {
 	t.Helper()
 	var instances struct {

@@ -29,7 +29,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// strong is a pod with the strongest token, for nodes of the system.
+// strong is a pod with a cluster administrator's token, for nodes with components of the system.
 const strong = `apiVersion: v1
 kind: ServiceAccount
 metadata: {name: strong, namespace: kube-system}
@@ -55,9 +55,9 @@ spec:
       - {name: echo, image: "hortus.dev/echo:1.0.0", args: [serve, --port, "8080"]}
 `
 
-// checkRootedNode takes what is on a node of the pool without components of the system, as somebody who has become root
-// there would, and tries to get at what is elsewhere: a pod with a strong token, the other machine's certificates, the
-// other pool's configuration.
+// checkRootedNode uses all credentials on a node of the pool without components of the system, as an attacker who has
+// become root there would, to reach other nodes: a pod with a strong token, the other machine's certificates, the other
+// pool's configuration.
 func checkRootedNode(t *testing.T) {
 	admin := shootKubeconfig(t, "two")
 	mine, other := nodeOfPool(t, admin, "large"), nodeOfPool(t, admin, "pool")
@@ -118,8 +118,8 @@ func checkRootedNode(t *testing.T) {
 	checkServingCertificatesAreOwn(t, admin, kubelet, &mine, &other)
 }
 
-// checkCertificatesAreOwn asks for certificates of another machine, with all that a machine has; and, with its
-// bootstrap token, for a second one of its own.
+// checkCertificatesAreOwn requests certificates of another machine with all credentials of a machine, and a second
+// certificate of its own with its bootstrap token.
 func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credentials map[string]string) {
 	t.Helper()
 	const client, node = "kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet"
@@ -146,7 +146,7 @@ func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credential
 	} {
 		name, err := createRequest(t, credentials[try.who], try.signer, try.subject)
 		if err != nil {
-			// Kubernetes itself does not let a kubelet ask for another node.
+			// Kubernetes itself rejects a kubelet's request for another node.
 			if try.may || !refusedByAPI(err.Error()) {
 				t.Errorf("%s can't ask for a certificate of %s: %v", try.who, try.what, err)
 			}
@@ -161,9 +161,9 @@ func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credential
 }
 
 // checkServingCertificatesAreOwn writes the address and the name of another node into the own Node's status, as root
-// may with the kubelet's certificate, and asks for serving certificates for them: with one, the node would be taken for
-// the other by the API server. The kubelet puts its own addresses back every few seconds; then the answer has another
-// reason, and it is tried again.
+// may with the kubelet's certificate, and requests serving certificates for them: with one, the node could impersonate
+// the other to the API server. The kubelet restores its own addresses every few seconds; then the request is rejected
+// for another reason, and it is retried.
 func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, other *corev1.Node) {
 	t.Helper()
 	write := func(who string, more ...corev1.NodeAddress) {
@@ -172,7 +172,7 @@ func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, o
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Not by kubectl, which reads the status first: kubelets may not.
+		// Without kubectl, which reads the status first: kubelets may not do that.
 		patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/status/addresses", "value": %s}]`, addresses)
 		nodes := dynamicClient(t, who).Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
 		ctx := context.WithoutCancel(t.Context())
@@ -186,8 +186,8 @@ func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, o
 		what   string
 		names  []string
 		ips    []net.IP
-		says   corev1.NodeAddress // What is written into the status.
-		denied string             // The reason; empty is approved.
+		says   corev1.NodeAddress // The address written into the status.
+		denied string             // The reason for the denial; empty means approved.
 	}{
 		{what: "its own", names: []string{mine.Name}, ips: []net.IP{ownIP}},
 		{
@@ -239,7 +239,7 @@ func kubeletOf(node string) pkix.Name {
 	return pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
 }
 
-// createRequest asks for a client certificate and returns the name of the request, or the answer as error.
+// createRequest requests a client certificate and returns the name of the request, or the response as error.
 func createRequest(t *testing.T, kubeconfig, signer string, subject pkix.Name) (string, error) {
 	t.Helper()
 	return createRequestFor(t, kubeconfig, signer, "client auth", &x509.CertificateRequest{Subject: subject})
@@ -272,7 +272,7 @@ spec: {signerName: %q, usages: [digital signature, %s], request: %q}
 	return strings.TrimSpace(out), nil
 }
 
-// bootstrap makes the bootstrap token of a machine again, as the machine controller has made it, and returns access
+// bootstrap creates the bootstrap token of a machine again, as the machine controller did, and returns a kubeconfig
 // with it.
 func bootstrap(t *testing.T, admin, machine string) string {
 	t.Helper()
@@ -290,7 +290,7 @@ stringData: {token-id: %[1]q, token-secret: %[2]q, usage-bootstrap-authenticatio
 	return as(t, admin, "bootstrap", &clientcmdapi.AuthInfo{Token: id + "." + secret})
 }
 
-// as returns a kubeconfig for the cluster of another one, with other credentials.
+// as returns a kubeconfig for the same cluster with other credentials.
 func as(t *testing.T, admin, name string, who *clientcmdapi.AuthInfo) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(admin)
@@ -307,7 +307,7 @@ func as(t *testing.T, admin, name string, who *clientcmdapi.AuthInfo) string {
 	return path
 }
 
-// refusedByAPI tells whether the API server, and not something else, has said no.
+// refusedByAPI tells whether it was the API server that rejected the request.
 func refusedByAPI(out string) bool {
 	for _, sign := range []string{"forbidden", "Forbidden", "denied request"} {
 		if strings.Contains(out, sign) {
@@ -352,8 +352,8 @@ func pairOf(t *testing.T, kubeconfig string) (cert, key []byte) {
 	return nil, nil
 }
 
-// kubeletCertificate returns certificate and key of the kubelet, which are in one file. Its link is absolute, so it is
-// followed below the machine's root.
+// kubeletCertificate returns certificate and key of the kubelet, which are in one file. The link to it is absolute, so
+// it is resolved below the machine's root.
 func kubeletCertificate(t *testing.T, root string) []byte {
 	t.Helper()
 	to, err := os.Readlink(filepath.Join(root, "var/lib/kubelet/pki/kubelet-client-current.pem"))

@@ -15,8 +15,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// checkKubeProxyKeepsServices of the garden's cluster, whose kube-proxy makes rules of nftables. It compares the rules
-// that there are with those it wants when it starts, and once an hour.
+// checkKubeProxyKeepsServices restarts the kube-proxy of the garden's cluster, which uses nftables. It compares the
+// existing rules with the desired ones at its start, and once an hour.
 func checkKubeProxyKeepsServices(t *testing.T) {
 	garden := kubeconfigOf("garden")
 	inMachine := func(command string) (string, error) {
@@ -51,8 +51,8 @@ func checkKubeProxyKeepsServices(t *testing.T) {
 	reach()
 }
 
-// checkSeedsAreConfined uses the credentials of a gardenlet as somebody would who has taken over its seed: its own Seed
-// can be read, nothing of the garden and of the other seed can be read, written or taken.
+// checkSeedsAreConfined uses the credentials of a gardenlet as an attacker who controls its seed would: only its own
+// Seed can be read; objects of the garden and of the other seed can neither be read nor written nor claimed.
 func checkSeedsAreConfined(t *testing.T) {
 	home := strings.TrimSpace(kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", "demo", "-o",
 		"jsonpath={.spec.seedName}"))
@@ -99,8 +99,8 @@ func checkSeedsAreConfined(t *testing.T) {
 	}
 }
 
-// checkGardenletRenews has a gardenlet replace its certificate for the garden at once, and shows that another one's is
-// not to be had.
+// checkGardenletRenews has a gardenlet renew its certificate for the garden at once, and checks that it cannot get
+// another gardenlet's.
 func checkGardenletRenews(t *testing.T) {
 	const seed = "local-1"
 	garden, cluster := kubeconfigOf("garden"), adminOf(seed)
@@ -108,7 +108,7 @@ func checkGardenletRenews(t *testing.T) {
 		out, err := kubectlE(t, cluster, "-n", "garden", "get", "secret", "gardenlet-kubeconfig", "-o",
 			"jsonpath={.data.kubeconfig}")
 		if err != nil {
-			return "" // It comes with the first renewal.
+			return "" // The first renewal creates it.
 		}
 		return out
 	}
@@ -150,8 +150,8 @@ func adminKubeconfigRequest(t *testing.T) string {
 	return path
 }
 
-// gardenletKubeconfig writes the access that the landscape has given to a seed's gardenlet. Address and authority are
-// those of the administrator.
+// gardenletKubeconfig writes a kubeconfig with the credentials of a seed's gardenlet. Address and CA are those of the
+// administrator.
 func gardenletKubeconfig(t *testing.T, seed string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(stateDir, "landscape", "gardenlet-"+seed+".json"))

@@ -12,25 +12,25 @@ import (
 type part int
 
 const (
-	everything part = iota // No other story runs meanwhile.
-	firstSeed              // Others use it, too. Shoots have to be bound to local-1.
-	bothSeeds              // No other story uses local-2, so that it may be taken away.
+	everything part = iota // No other story runs at the same time.
+	firstSeed              // Other stories use the landscape, too. Shoots have to be bound to local-1.
+	bothSeeds              // No other story uses local-2, so that it may fail or be removed.
 )
 
-// sideBySide is how many stories run at once. They wait most of the time, so that three suit two cores.
+// sideBySide is the number of stories that run concurrently. They wait most of the time, so that three suit two cores.
 const sideBySide = 3
 
-// longStories take longer than 400 s beside two others. None of them should be left alone at the end.
+// longStories take longer than 400 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
 	"TestEncryptionAtRest", "TestNodesOfTwoPools", "TestPoolsRollWhenTheyAreAsked", "TestTenantsReachNothingElse",
 	"TestUpdatesInPlace", "TestWaysIntoShoot",
 }
 
-// rank decides which story goes first when there is a slot.
+// rank decides which story gets a free slot.
 type rank int
 
 const (
-	onSecondSeed rank = iota // One runs after the other, which takes long.
+	onSecondSeed rank = iota // They run one after the other, which takes long.
 	long
 	short
 	ranks
@@ -47,7 +47,7 @@ func rankOf(t *testing.T, uses part) rank {
 	}
 }
 
-// slots are what stories that share the landscape run in.
+// slots limit the stories that share the landscape.
 var slots = newQueue(sideBySide)
 
 // queue hands out slots.
@@ -55,20 +55,20 @@ type queue struct {
 	changed    *sync.Cond
 	free       int
 	waiting    [ranks]int
-	secondSeed bool // It is in use.
+	secondSeed bool // A story uses it.
 }
 
 func newQueue(size int) *queue {
 	return &queue{changed: sync.NewCond(&sync.Mutex{}), free: size}
 }
 
-// take a slot until the test ends, and the second seed as well for a story of this rank.
+// take a slot until the test ends, and the second seed, too, for a story of this rank.
 func (q *queue) take(t *testing.T, mine rank) {
 	t.Helper()
 	q.changed.L.Lock()
 	q.waiting[mine]++
 	q.changed.L.Unlock()
-	t.Parallel() // All of them wait before the first one goes on.
+	t.Parallel() // All stories wait before the first one continues.
 
 	q.changed.L.Lock()
 	defer q.changed.L.Unlock()
@@ -80,7 +80,7 @@ func (q *queue) take(t *testing.T, mine rank) {
 	if mine == onSecondSeed {
 		q.secondSeed = true
 	}
-	q.changed.Broadcast() // Those that go after it wait for it no longer.
+	q.changed.Broadcast() // Stories of lower rank no longer wait for it.
 	t.Cleanup(func() {
 		q.changed.L.Lock()
 		defer q.changed.L.Unlock()

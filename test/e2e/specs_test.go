@@ -20,18 +20,18 @@ import (
 
 // specRun says which of Kubernetes' specs, its end-to-end tests, to run.
 type specRun struct {
-	// focus and skip are regular expressions for the names of specs to run, and to leave out; labels is an expression,
-	// such as "Serial && !Slow". Those are run that all three allow.
+	// focus and skip are regular expressions for the names of specs to run and to skip; labels is an expression, such as
+	// "Serial && !Slow". The specs that all three select are run.
 	focus, skip, labels string
-	// side is how many run side by side.
+	// side is the number of specs that run concurrently.
 	side     int
-	patience time.Duration // Twice that of other waits unless stated.
+	patience time.Duration // Default: twice the limit of other waits.
 }
 
-// exampleKubernetes is the minor of Kubernetes that Shoots in examples have.
+// exampleKubernetes is the minor version of Kubernetes of the Shoots in examples.
 const exampleKubernetes = "1.36"
 
-// buildSpecs makes Kubernetes' end-to-end tests of a version, and what the pods of all run.
+// buildSpecs builds Kubernetes' end-to-end tests of a version, and the images of their pods.
 func buildSpecs(t *testing.T, kubernetes string) {
 	t.Helper()
 	hortus(t, "components", "build", specsComponent(kubernetes))
@@ -67,14 +67,14 @@ func componentPrograms(t *testing.T, folder string) map[string]string {
 	return nil
 }
 
-// runSpecs runs specs of the Shoot's minor and returns what came of each, those included that are left out. One that
-// fails fails the test. The kubeconfig is changed: the tests drop the name that the server's certificate is checked
-// for, so the server is called by it.
+// runSpecs runs specs of the Shoot's minor version and returns the result of each, including those that are skipped. A
+// spec that fails also fails the test. The kubeconfig is changed to the server's name, because the tests ignore
+// tls-server-name.
 func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	t.Helper()
 	folder := t.TempDir()
 	hosts, report := filepath.Join(folder, "hosts"), filepath.Join(folder, "report.json")
-	nodes, version := namesOfNodes(t, kubeconfig), serverVersion(t, kubeconfig) // Before the server has another name.
+	nodes, version := namesOfNodes(t, kubeconfig), serverVersion(t, kubeconfig) // Before the name of the server changes.
 	nameServer(t, kubeconfig, hosts)
 	programs := componentPrograms(t, specsComponent(version))
 	absolute := func(file string) string {
@@ -85,7 +85,7 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 		return path
 	}
 	ginkgo, tests := absolute(programs["ginkgo"]), absolute(programs["e2e.test"])
-	kubectl, err := filepath.Abs(kubectlPath(t)) // Tests of older versions look at what theirs says.
+	kubectl, err := filepath.Abs(kubectlPath(t)) // Tests of older versions check the output of their own version.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	// The program writes its report when its own time is over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit+5*time.Minute)
 	defer cancel()
-	// A mount namespace keeps the file with the server's name from the rest of the machine.
+	// A mount namespace hides the file with the server's name from the rest of the machine.
 	const inside = `mount --bind "$1" /etc/hosts && shift && exec "$@"`
 	command := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", inside, "sh", hosts,
 		ginkgo, fmt.Sprintf("--procs=%d", s.side), "--no-color", "--succinct", "--timeout="+limit.String(),
@@ -126,7 +126,7 @@ func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
 	return results
 }
 
-// specLog is the file for the output of specs, which is thousands of lines where one fails.
+// specLog is the file for the output of specs, which has thousands of lines if one fails.
 func specLog(t *testing.T) *os.File {
 	t.Helper()
 	folder := filepath.Join(repository, ".build", "stories", filepath.Dir(t.Name()))
@@ -140,8 +140,7 @@ func specLog(t *testing.T) *os.File {
 	return file
 }
 
-// nameServer has the kubeconfig call its server by the name that its certificate is checked for, and writes a hosts
-// file that knows this name.
+// nameServer changes the server in a kubeconfig to the name in its certificate, and writes a hosts file with this name.
 func nameServer(t *testing.T, kubeconfig, hosts string) {
 	t.Helper()
 	view := func(field string) string {
@@ -167,7 +166,7 @@ func namesOfNodes(t *testing.T, kubeconfig string) []string {
 		"-o", "jsonpath={range .items[*]}{.metadata.name} {.status.addresses[*].address} {end}"))
 }
 
-// hide replaces what reasons say of this machine: nodes and files.
+// hide removes names of this machine's nodes and files from reasons.
 func hide(nodes []string, files ...string) *strings.Replacer {
 	var pairs []string
 	for _, node := range nodes {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// kept says for which stories the state has been kept.
+// kept has the stories whose state has been kept.
 var kept sync.Map
 
 // keepState writes the landscape status when a story fails into a folder of the story's name, before its Shoots are

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// TestLostEtcdVolumeIsRestored deletes the volume of a Shoot's etcd while a client writes: what the last delta holds
-// comes back by itself, and with it everything that was written before it.
+// TestLostEtcdVolumeIsRestored deletes the volume of a Shoot's etcd while a client writes: everything up to the last
+// delta is restored automatically.
 func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	story(t, firstSeed)
 	const name = "phoenix"
@@ -27,7 +27,7 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	uid := kubectl(t, kubeconfig, "get", "configmap", "before", "-o", "jsonpath={.metadata.uid}")
 	saved, version := w.acknowledged(), resourceVersion(t, kubeconfig)
 
-	eventually(t, "a delta with what has been written", func() error {
+	eventually(t, "a delta with the acknowledged writes", func() error {
 		keys := backupsOf(t, namespace)
 		for _, key := range keys {
 			if o, ok := chain.ParseName(path.Base(key)); ok && o.Kind == chain.Delta && o.Last >= int64(version) {
@@ -67,7 +67,7 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 	awaitShoot(t, name, "a healthy control plane", func(o *unstructured.Unstructured) bool { return succeeded(o) })
 }
 
-// resourceVersion is the newest one of a Shoot.
+// resourceVersion is the newest resource version in a Shoot.
 func resourceVersion(t *testing.T, kubeconfig string) int {
 	t.Helper()
 	var list struct {

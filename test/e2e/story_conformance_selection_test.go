@@ -12,9 +12,8 @@ import (
 
 const asAdmin = " [Privileged:ClusterAdmin] "
 
-// selectedSpecs are specs of Kubernetes, by the beginning of their name, that take seconds each. They are chosen so
-// that together they use every way into a Shoot and out of it, and each part that a Shoot is made of; 'make
-// conformance' runs all.
+// selectedSpecs are specs of Kubernetes, by the prefix of their names, that take seconds each. Together they use every
+// connection into a Shoot and out of it, and each part of a Shoot; 'make conformance' runs all specs.
 var selectedSpecs = []struct{ shows, sig, spec string }{
 	{"commands in pods", "node", "Pods should support remote command execution over websockets"},
 	{"logs of pods", "node", "Pods should support retrieving logs from the container over websockets"},
@@ -85,7 +84,7 @@ var selectedSpecs = []struct{ shows, sig, spec string }{
 	{"events", "instrumentation", "Events API should delete a collection of events"},
 }
 
-// TestConformanceSelection runs some of Kubernetes' specs on a Shoot of two nodes, beside other stories.
+// TestConformanceSelection runs some of Kubernetes' specs on a Shoot of two nodes, alongside other stories.
 func TestConformanceSelection(t *testing.T) {
 	story(t, firstSeed)
 	const name = "selection"

@@ -14,9 +14,9 @@ import (
 	"hortus.dev/hortus/test/specs"
 )
 
-// TestConformance runs Kubernetes' conformance tests on a Shoot of two nodes: first those that may run side by side,
-// then the others. HORTUS_KUBERNETES is the version of the Shoot and the tests, the newest unless stated; HORTUS_SPECS,
-// a regular expression, limits them. What came of them is recorded in docs/conformance.md.
+// TestConformance runs Kubernetes' conformance tests on a Shoot of two nodes: first those that may run concurrently,
+// then the others. HORTUS_KUBERNETES is the version of the Shoot and the tests (default: the newest); HORTUS_SPECS is a
+// regular expression that selects tests. docs/conformance.md has the results.
 func TestConformance(t *testing.T) {
 	story(t, everything)
 	const name = "conformant"
@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 		{"those that run side by side", specRun{focus: focus, labels: "Conformance && !(Serial || Disruptive)", side: 8}},
 		{"those that run alone", specRun{focus: focus, labels: "Conformance && (Serial || Disruptive)", side: 1}},
 	} {
-		// Whatever came of one part, the other is run.
+		// The second part runs even if the first fails.
 		t.Run(part.name, func(t *testing.T) {
 			part.patience = 3 * time.Hour
 			kubeconfig := shootKubeconfig(t, name)

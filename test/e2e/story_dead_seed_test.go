@@ -13,18 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// deadSeedRunbook is what an operator reads when a seed is gone; this story types its commands.
+// deadSeedRunbook is the runbook for a lost seed; this story runs its commands.
 const deadSeedRunbook = "docs/runbooks/a-seed-is-gone.md"
 
-// takeOverBound bounds the time from the operator's word to APIs that serve. The goal is the fence time of the
-// landscape's seeds, two minutes, and one more; measured are 2 min 30 to 45 s. The rest is for a machine that is busy
-// with other things.
+// takeOverBound bounds the time from the operator's declaration until the APIs serve. The goal is the fence time of the
+// landscape's seeds, two minutes, plus one minute; measured are 2 min 30 to 45 s. The rest is for a busy machine.
 const takeOverBound = 6 * time.Minute
 
-// TestShootsOfADeadSeedAreTakenOver takes the hardware of a seed away while clients write to Shoots on it, and lets the
-// other seed take over. What was in the backups is there, nodes and pods are the same, and when the first seed comes
-// back it removes what it has left and touches nothing else. A Shoot that its owner deletes meanwhile is deleted by the
-// seed that has taken over.
+// TestShootsOfADeadSeedAreTakenOver removes the hardware of a seed while clients write to Shoots on it, and has the
+// other seed take over. The contents of the backups are restored, and nodes and pods stay the same. When the first seed
+// comes back, it removes only its own remains. A Shoot that its owner deletes meanwhile is deleted by the seed that has
+// taken over.
 func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 	story(t, bothSeeds)
 	const source, destination = "local-2", "local-1"
@@ -72,7 +71,7 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 		message := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
 			"jsonpath={.status.lastOperation.description}")
 		if !strings.Contains(message, "stored at") {
-			t.Errorf("%s does not say what is lost: %s", name, message)
+			t.Errorf("%s does not report the data loss: %s", name, message)
 		}
 		eventually(t, "an API of "+name+" that serves", func() error {
 			if w.acknowledged() <= saved[name] || w.silent() > 5*time.Second {
@@ -81,7 +80,7 @@ func TestShootsOfADeadSeedAreTakenOver(t *testing.T) {
 			return nil
 		})
 	}
-	t.Logf("taken over %s after the operator's word", took.Round(100*time.Millisecond))
+	t.Logf("taken over %s after the operator's declaration", took.Round(100*time.Millisecond))
 	if took > takeOverBound {
 		t.Errorf("that should take less than %s", takeOverBound)
 	}

@@ -15,7 +15,7 @@ const moveGap = 3 * time.Minute
 
 // TestSeedIsDrained moves all control planes of a seed at once: one without nodes, one with a node, and one that is
 // hibernated. Clients write to the two that are awake; no acknowledged write may be lost, and the nodes stay.
-// Afterwards one moves back. Stories beside this one have their control planes on the other seed.
+// Afterwards one moves back. Concurrent stories have their control planes on the other seed.
 func TestSeedIsDrained(t *testing.T) {
 	story(t, bothSeeds)
 	const (
@@ -42,7 +42,7 @@ func TestSeedIsDrained(t *testing.T) {
 			"jsonpath={.clusters[0].cluster.tls-server-name}")
 	}
 	kubectl(t, kubeconfigs[sleepy], "-n", "default", "create", "configmap", remembered, "--from-literal=is=there")
-	awaitShoot(t, sleepy, "conditions and constraints to be True", allWell) // Hibernation needs the consent of care.
+	awaitShoot(t, sleepy, "conditions and constraints to be True", allWell) // Hibernation requires a check by care.
 	patchShoot(t, sleepy, `{"spec":{"hibernation":{"enabled":true}}}`)
 	token := kubectl(t, kubeconfigs[noded], "-n", "default", "create", "token", "default", "--duration=1h")
 	nodes, pods := nodeUIDs(t, kubeconfigs[noded]), podStarts(t, kubeconfigs[noded])
@@ -76,7 +76,7 @@ func TestSeedIsDrained(t *testing.T) {
 		t.Errorf("nodes were %s and are %s", nodes, got)
 	}
 
-	// Back with one of them, while its client writes on.
+	// One of them moves back, while its client continues to write.
 	writers[noded].during(t, "the move back", moveGap, func() {
 		hortus(t, "move", "shoot", noded, "-n", projectNS, "--to", source)
 	})
@@ -100,12 +100,12 @@ func TestSeedIsDrained(t *testing.T) {
 	kubeconfigs[sleepy] = shootKubeconfig(t, sleepy)
 	if is := kubectl(t, kubeconfigs[sleepy], "-n", "default", "get", "configmap", remembered, "-o",
 		"jsonpath={.data.is}"); is != "there" {
-		t.Errorf("what was written before the hibernation is %q", is)
+		t.Errorf("the ConfigMap from before the hibernation has %q", is)
 	}
 }
 
-// applyShootOn makes a Shoot of an example under another name on a seed, with further lines of its spec. If it is still
-// there at the end of the story, it is deleted then.
+// applyShootOn creates a Shoot from an example under another name on a seed, with further lines of its spec. It is
+// deleted at the end of the story, if it still exists.
 func applyShootOn(t *testing.T, file, name, seed string, spec ...string) {
 	t.Helper()
 	applyShootTextOn(t, example(t, file), name, seed, spec...)

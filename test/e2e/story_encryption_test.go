@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// encryptionGap bounds the time in which no write is acknowledged while API servers are replaced. On a quiet machine it
-// is below a second, which is the goal; a machine that does much else may need longer for a request.
+// encryptionGap bounds the time in which no write is acknowledged while API servers are replaced. On an idle machine it
+// is below a second, which is the goal; a busy machine may need longer for a request.
 const encryptionGap = 10 * time.Second
 
-// TestEncryptionAtRest changes what is encrypted and how, back and forth, while a client writes: nothing may ever be
-// unreadable.
+// TestEncryptionAtRest changes the encrypted resources and the provider, back and forth, while a client writes: all
+// objects must always be readable.
 func TestEncryptionAtRest(t *testing.T) {
 	story(t, firstSeed)
 	const name = "vault"

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestExampleExtension types what the tutorial about extensions tells its readers to type, and looks at what comes of
-// it: an extension that is built outside the project's own module, installed, used, broken, repaired and removed.
+// TestExampleExtension runs the commands of the tutorial about extensions, and checks the results: an extension is
+// built outside the project's own module, installed, used, broken, repaired and removed.
 func TestExampleExtension(t *testing.T) {
 	story(t, firstSeed)
 	const name, namespace = "noted", "extension-notice-local-1"
@@ -43,7 +43,7 @@ func TestExampleExtension(t *testing.T) {
 	t.Cleanup(func() {
 		there := kubectl(t, garden, "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o", "name")
 		if there != "" {
-			keepState(t) // Before the Shoot is gone.
+			keepState(t) // Before the Shoot is removed.
 			deleteShoot(t, name)
 		}
 		kubectl(t, garden, "delete", "--ignore-not-found", "controllerregistration,controllerdeployment", "notice")
@@ -52,7 +52,7 @@ func TestExampleExtension(t *testing.T) {
 	section("Build and test", nil)
 	section("Install", func(string) {
 		if out := kubectl(t, garden, "get", "namespaces", "-o", "name"); strings.Contains(out, namespace) {
-			t.Errorf("the extension is installed before anybody wants it")
+			t.Errorf("the extension is installed although no Shoot uses it")
 		}
 	})
 	section("Use", func(out string) {
@@ -80,7 +80,7 @@ func TestExampleExtension(t *testing.T) {
 	section("Change", nil)
 	section("Break it", func(out string) {
 		if !strings.Contains(out, "Owner") {
-			t.Errorf("the Shoot does not say what is wrong:\n%s", out)
+			t.Errorf("the Shoot does not report the error:\n%s", out)
 		}
 		object := kubectl(t, garden, "get", "extensions.extensions.gardener.cloud", "-A", "-o",
 			`jsonpath={.items[?(@.spec.type=="notice")].status.lastError}`)
@@ -98,18 +98,18 @@ func TestExampleExtension(t *testing.T) {
 			kubectl(t, garden, "get", "managedresources,extensions.extensions.gardener.cloud", "-A", "-o", "name"),
 		} {
 			if strings.Contains(left, "notice") {
-				t.Errorf("there is still something:\n%s", left)
+				t.Errorf("there are still objects:\n%s", left)
 			}
 		}
 	})
 	for name := range sections {
 		if !done[name] {
-			t.Errorf("the commands of section %q were not typed", name)
+			t.Errorf("the commands of section %q were not run", name)
 		}
 	}
 }
 
-// tutorial returns the commands of each section of the tutorial that has some, block by block.
+// tutorial returns the commands of each section of the tutorial that has any, by block.
 func tutorial(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, "examples", "extension", "README.md"))

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestFullDiskLosesNothing lets the disk below a Shoot's etcd run full while clients write. The Shoot says so, and when
-// there is room again, etcd goes on with everything that was acknowledged.
+// TestFullDiskLosesNothing fills the disk of a Shoot's etcd while clients write. The Shoot's conditions report it, and
+// when there is space again, etcd continues with all acknowledged writes.
 func TestFullDiskLosesNothing(t *testing.T) {
 	story(t, firstSeed)
 	const name, seed, instance, namespace, pod = "brim", "local-1", "garden", "shoot--dev--brim", "etcd-main-0"
@@ -21,7 +21,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	kubectl(t, kubeconfig, "create", "configmap", "before", "--from-literal=a=b")
 	hortus(t, "backup", "now", name, "-n", projectNS)
 
-	// A volume of its own that is small: etcd finds it empty, and restores itself.
+	// A small volume of its own: etcd finds it empty, and is restored from its backups.
 	volume := kubectl(t, admin, "-n", namespace, "get", "pvc", "main-etcd-"+pod, "-o", "jsonpath={.spec.volumeName}")
 	path := kubectl(t, admin, "get", "pv", volume, "-o", "jsonpath={.spec.hostPath.path}")
 	onNode := func(command string) string {
@@ -31,7 +31,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	t.Cleanup(func() { onNode("umount -l " + path) })
 	uid := kubectl(t, admin, "-n", namespace, "get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
 	kubectl(t, admin, "-n", namespace, "delete", "pod", pod)
-	eventually(t, "an API server that answers, with another etcd", func() error {
+	eventually(t, "an API server that answers, with the restored etcd", func() error {
 		now := kubectl(t, admin, "-n", namespace, "get", "pod", pod, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
 		out, err := kubectlE(t, kubeconfig, "get", "configmap", "before", "-o", "name")
 		if now == uid || err != nil {
@@ -54,7 +54,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "a condition that says so", func() error {
+	eventually(t, "a condition that reports the full disk", func() error {
 		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
 			`jsonpath={.status.conditions[?(@.type=="ControlPlaneHealthy")].message}`)
 		if !strings.Contains(out, "no space left") {

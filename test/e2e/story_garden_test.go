@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// gardenRunbook is what an operator reads when the garden is gone; this story types its commands.
+// gardenRunbook is the runbook for a lost garden; this story runs its commands.
 const gardenRunbook = "docs/runbooks/the-garden-is-gone.md"
 
 // TestLostGardenIsRestored rotates the key of the garden and deletes the data of both its etcds, one after the other.
-// Clusters go on meanwhile, and when the garden is back every Shoot is known and can be changed, and what is encrypted
+// Shoots keep working meanwhile. When the garden is back, every Shoot exists and can be changed, and encrypted objects
 // can be read.
 func TestLostGardenIsRestored(t *testing.T) {
 	story(t, everything)
@@ -46,7 +46,7 @@ func TestLostGardenIsRestored(t *testing.T) {
 	})
 	t.Logf("the garden answers %s after its volume was deleted", time.Since(start).Round(100*time.Millisecond))
 	if out := kubectl(t, garden, "-n", "garden", "logs", "hortus-etcd-0"); !strings.Contains(out, "Restored revision") {
-		t.Errorf("etcd was not restored:\n%s", out)
+		t.Errorf("etcd was not restored from its backups:\n%s", out)
 	}
 	checkUsable(t, name, 201)
 
@@ -72,10 +72,10 @@ func TestLostGardenIsRestored(t *testing.T) {
 	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
 }
 
-// checkUsable changes the Shoot, gets a new kubeconfig and looks for control planes that nobody knows.
+// checkUsable changes the Shoot, gets a new kubeconfig and checks that no control plane is unknown to the garden.
 func checkUsable(t *testing.T, name string, inflight int) {
 	t.Helper()
-	// The API server has etcd again before its readiness is known everywhere.
+	// The API server has etcd again before its readiness has reached all components.
 	eventually(t, "a change is accepted", func() error {
 		out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=merge",
 			"-p", fmt.Sprintf(`{"spec":{"kubernetes":{"kubeAPIServer":{"requests":{"maxMutatingInflight":%d}}}}}`, inflight))

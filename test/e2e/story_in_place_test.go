@@ -21,14 +21,15 @@ const (
 
 	annotationUpdatingOS = "node-agent.gardener.cloud/updating-operating-system-version"
 
-	// registryOfImages tells a machine where images come from, and rollback changes how its node agent starts.
+	// registryOfImages is the file of a machine with the registry of images, and rollback is a drop-in of its node agent's
+	// unit.
 	registryOfImages = "/etc/containerd/certs.d/_default/hosts.toml"
 	rollback         = "/etc/systemd/system/gardener-node-agent.service.d/rollback.conf"
 )
 
 // TestUpdatesInPlace gives four pools another machine image. One machine cannot install it, another boots the old one
 // again: both stay until their owner forces their pools to a third image. One does not get the image in time and is
-// replaced; a pool with one more machine keeps its size meanwhile; and two machines wait for their user, one after the
+// replaced. A pool with surge keeps its size meanwhile. Two machines wait until their user selects them, one after the
 // other. The last update is interrupted.
 func TestUpdatesInPlace(t *testing.T) {
 	story(t, firstSeed)
@@ -44,7 +45,7 @@ func TestUpdatesInPlace(t *testing.T) {
 		t.Fatalf("there are %d and %d nodes, want 2 and 2", len(surging), len(byHand))
 	}
 	instance := instanceOf(t, failing.Name)
-	// A directory is where the update writes a file, and the registry of images is not known.
+	// The update fails to write a file where a directory is, and the registry of images is missing.
 	runOn(t, failing.Name, "mkdir", "/etc/os-release.new")
 	runOn(t, slow.Name, "mv", registryOfImages, "/root")
 	// The old version comes back at each boot.
@@ -72,7 +73,7 @@ func TestUpdatesInPlace(t *testing.T) {
 		"the machine that runs the old image again is named": failed(byHand[0].Name, "rolled back: it runs 1.0.0"),
 	})
 
-	step(t, "what only another machine could have is refused", func(t *testing.T) {
+	step(t, "changes that require another machine are rejected", func(t *testing.T) {
 		changeIsRefused(t, name, replaceIn(0, "machine/type", "medium"), "immutable")
 		changeIsRefused(t, name, replaceIn(0, "updateStrategy", "AutoRollingUpdate"), "add a pool instead")
 	})
@@ -93,7 +94,7 @@ func TestUpdatesInPlace(t *testing.T) {
 		}
 		kubectl(t, kubeconfig, "label", "node", byHand[0].Name, labelSelected+"=true")
 	})
-	step(t, "the Shoot says which updates have failed, and why", func(t *testing.T) {
+	step(t, "the Shoot reports which updates have failed, and why", func(t *testing.T) {
 		seen(t, "the machine that took too long is named")
 		seen(t, "the machine that could not install its image is named")
 		seen(t, "the machine that runs the old image again is named")
@@ -128,7 +129,7 @@ func TestUpdatesInPlace(t *testing.T) {
 					node.Spec.Unschedulable)
 			}
 		}
-		// Progressing and not False, since the update is not over.
+		// Progressing and not False, since the update is still in progress.
 		awaitShoot(t, name, "EveryNodeReady not to be True", func(o *unstructured.Unstructured) bool {
 			condition := conditionOf(o, "conditions", "EveryNodeReady")
 			message, _ := condition["message"].(string)
@@ -176,8 +177,8 @@ func TestUpdatesInPlace(t *testing.T) {
 	})
 }
 
-// TestMinorsInPlace brings the kubelets of two pools to the minor version of their Shoot, without new machines but for
-// the one more that a pool may have meanwhile.
+// TestMinorsInPlace updates the kubelets of two pools to the minor version of their Shoot, without new machines except
+// a surge of one.
 func TestMinorsInPlace(t *testing.T) {
 	story(t, firstSeed)
 	const name = "minors"
@@ -230,7 +231,7 @@ func replaceIn(pool int, field, value string) string {
 	return fmt.Sprintf(`{"op":"replace","path":"/spec/provider/workers/%d/%s","value":%q}`, pool, field, value)
 }
 
-// runOn runs a command on an instance, as people do who have access to the cloud's host.
+// runOn runs a command on an instance, as administrators of the cloud's host do.
 func runOn(t *testing.T, instance string, command ...string) {
 	t.Helper()
 	hortus(t, append([]string{
@@ -238,7 +239,7 @@ func runOn(t *testing.T, instance string, command ...string) {
 	}, command...)...)
 }
 
-// changeIsRefused has a user try a change that must not be accepted, for the given reason.
+// changeIsRefused has a user try a change that must be rejected for the given reason.
 func changeIsRefused(t *testing.T, shoot, patch, reason string) {
 	t.Helper()
 	out, err := kubectlE(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", shoot, "--type=json", "-p", "["+
@@ -248,7 +249,7 @@ func changeIsRefused(t *testing.T, shoot, patch, reason string) {
 	}
 }
 
-// pendingPools are those that a Shoot's status shows as not updated yet.
+// pendingPools are the pools that a Shoot's status shows as not updated yet.
 type pendingPools struct{ Auto, Manual []string }
 
 func awaitPending(t *testing.T, shoot string, want pendingPools) {
@@ -263,7 +264,7 @@ func awaitPending(t *testing.T, shoot string, want pendingPools) {
 	})
 }
 
-// nodeNamed returns a node, or an empty one if there is none of this name.
+// nodeNamed returns a node; an empty one if there is none of this name.
 func nodeNamed(t *testing.T, kubeconfig, name string) *corev1.Node {
 	t.Helper()
 	for _, node := range nodesOf(t, kubeconfig, "kubernetes.io/hostname="+name) {
@@ -283,7 +284,8 @@ func awaitNode(t *testing.T, kubeconfig, name, what string, holds func(*corev1.N
 	})
 }
 
-// awaitUpdated waits until a node, which is still the same, runs an image and takes pods, with no trace of the update.
+// awaitUpdated waits until a node, which is still the same, runs an image and accepts pods, with no labels or taints of
+// the update.
 func awaitUpdated(t *testing.T, kubeconfig string, before corev1.Node, image string) {
 	t.Helper()
 	awaitNode(t, kubeconfig, before.Name, "updated to "+image, func(n *corev1.Node) bool {
@@ -291,7 +293,7 @@ func awaitUpdated(t *testing.T, kubeconfig string, before corev1.Node, image str
 	})
 }
 
-// awaitPool waits until a pool has so many nodes, all of which run an image and take pods.
+// awaitPool waits until a pool has the given number of nodes, all of which run an image and accept pods.
 func awaitPool(t *testing.T, kubeconfig, pool string, size int, image string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d nodes of pool %s with image %s", size, pool, image), func() error {
@@ -309,7 +311,7 @@ func awaitPool(t *testing.T, kubeconfig, pool string, size int, image string) {
 	})
 }
 
-// updated tells whether a node runs an image and takes pods, and has none of the labels of an update.
+// updated tells whether a node runs an image and accepts pods, and has none of the labels of an update.
 func updated(n *corev1.Node, image string) bool {
 	for _, label := range []string{labelCandidate, labelSelected, labelResult} {
 		if _, found := n.Labels[label]; found {

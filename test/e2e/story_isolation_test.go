@@ -19,20 +19,22 @@ import (
 
 // target is an address that no tenant may reach.
 type target struct {
-	id, what, address string // The address is host:port.
+	id, what, address string // host:port.
 }
 
 func (g target) host() string { host, _, _ := net.SplitHostPort(g.address); return host }
 
 func (g target) port() string { _, port, _ := net.SplitHostPort(g.address); return port }
 
-// way is how a tenant makes its API server connect to an address. It returns what the API server has answered.
+// way is a method by which a tenant makes its API server connect to an address. It returns the response of the API
+// server.
 type way struct {
 	name string
 	try  func(t *testing.T, kubeconfig string, g target) (string, error)
 }
 
-// canary runs in a namespace of the seed that no policy protects: only what keeps API servers in keeps them from it.
+// canary runs in a namespace of the seed that no policy protects: only the restrictions of API servers keep them from
+// it.
 const canary = `apiVersion: v1
 kind: Pod
 metadata: {name: canary, namespace: default, labels: {app: canary}}
@@ -50,9 +52,9 @@ spec:
   ports: [{port: 80, targetPort: 8080}]
 `
 
-// TestTenantsReachNothingElse lets the owners of two Shoots try every way by which an API server can be made to connect
-// to something: nothing of the seed, of another tenant, of the garden and of the cloud may be reached. What is nobody
-// else's is reached.
+// TestTenantsReachNothingElse has the owners of two Shoots try all methods by which an API server can be made to
+// connect to an address: none of the seed, of another tenant, of the garden and of the cloud may be reachable. The
+// Shoot's own addresses and public ones are.
 func TestTenantsReachNothingElse(t *testing.T) {
 	story(t, firstSeed)
 	const nodeless, noded = "intruder", "burglar"
@@ -88,7 +90,8 @@ func TestTenantsReachNothingElse(t *testing.T) {
 	allowed(t, shootKubeconfig(t, nodeless), shootKubeconfig(t, noded))
 }
 
-// memoryIsBounded: whatever a tenant drives has a share of its node's memory, and is ended when it takes much more.
+// memoryIsBounded: all containers whose memory depends on a tenant have a request for memory, and a limit above which
+// they are killed.
 func memoryIsBounded(t *testing.T, seed, shoot string) {
 	t.Helper()
 	var pods corev1.PodList
@@ -97,7 +100,7 @@ func memoryIsBounded(t *testing.T, seed, shoot string) {
 		t.Fatal(err)
 	}
 	if len(pods.Items) < 8 {
-		t.Errorf("the control plane has %d pods only", len(pods.Items))
+		t.Errorf("the control plane has only %d pods", len(pods.Items))
 	}
 	for _, pod := range pods.Items {
 		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -111,7 +114,7 @@ func memoryIsBounded(t *testing.T, seed, shoot string) {
 	}
 }
 
-// forbidden are the addresses that are tried. The Shoot stands for another tenant.
+// forbidden are the addresses that must not be reachable. The Shoot stands for another tenant.
 func forbidden(t *testing.T, seed, shoot string) []target {
 	t.Helper()
 	get := func(args ...string) string {
@@ -141,14 +144,14 @@ func forbidden(t *testing.T, seed, shoot string) []target {
 	return targets
 }
 
-// outcome is what became of a try.
+// outcome of an attempt.
 type outcome struct{ reached, refused bool }
 
-// refusedPattern matches what an API server says when something on the way has refused, or an object that would lead
-// there.
+// refusedPattern matches the messages of API servers when a component on the way has refused the connection, or when an
+// object with the address was rejected.
 var refusedPattern = regexp.MustCompile(`403 Forbidden|address not allowed|no endpoints available|services "evil-\d+" not found|currently unable to handle`)
 
-// failedPattern matches what it says when nothing has answered.
+// failedPattern matches their messages when nothing has answered.
 var failedPattern = regexp.MustCompile(`no route to host|i/o timeout|context deadline exceeded|connection refused|504 Gateway Timeout|502 Bad Gateway|network is unreachable`)
 
 func judge(out string, err error) outcome {
@@ -160,7 +163,7 @@ func judge(out string, err error) outcome {
 	return outcome{reached: !refused && !failedPattern.MatchString(text), refused: refused}
 }
 
-// invade tries all ways to all targets.
+// invade tries all methods with all targets.
 func invade(t *testing.T, kubeconfig, shoot string, targets []target) {
 	t.Helper()
 	for _, g := range targets {
@@ -183,8 +186,8 @@ func invade(t *testing.T, kubeconfig, shoot string, targets []target) {
 	removeTargets(t, kubeconfig)
 }
 
-// removeTargets removes the objects again: components of the system wait for nodes that are not there, and a deletion
-// for their pods.
+// removeTargets removes the objects again: components of the system would wait for nodes that do not exist, and a
+// deletion for their pods.
 func removeTargets(t *testing.T, kubeconfig string) {
 	t.Helper()
 	kubectl(t, kubeconfig, "delete", "apiservices,validatingwebhookconfigurations,crd,nodes", "-l", "by=tenant",
@@ -192,7 +195,7 @@ func removeTargets(t *testing.T, kubeconfig string) {
 	kubectl(t, kubeconfig, "delete", "pods", "-l", "by=tenant", "--force", "--wait=false")
 }
 
-// prepareTarget makes the objects through which the API server calls the target. Kubernetes itself refuses Endpoints
+// prepareTarget creates the objects through which the API server calls the target. Kubernetes itself rejects Endpoints
 // with some addresses.
 func prepareTarget(t *testing.T, kubeconfig string, g target) {
 	t.Helper()
@@ -271,7 +274,7 @@ spec:
 	kubectl(t, kubeconfig, "patch", "node", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
 		`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`,
 		g.host(), g.port()))
-	// The port of a kubelet is always taken for HTTPS.
+	// The API server always uses HTTPS for the port of a kubelet.
 	kubectl(t, kubeconfig, "patch", "node", g.id+"-plain", "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
 		`{"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, g.host()))
 	kubectl(t, kubeconfig, "patch", "pod", g.id, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
@@ -304,7 +307,7 @@ func command(args ...string) func(*testing.T, string, target) (string, error) {
 	}
 }
 
-// review makes a ConfigMap that a webhook wants to see.
+// review creates a ConfigMap that a webhook reviews.
 func review(webhook string) func(*testing.T, string, target) (string, error) {
 	return func(t *testing.T, kubeconfig string, g target) (string, error) {
 		return applyText(t, kubeconfig,
@@ -312,7 +315,7 @@ func review(webhook string) func(*testing.T, string, target) (string, error) {
 	}
 }
 
-// convert reads an object in a version that has to be made of another one.
+// convert reads an object in a version that requires a conversion.
 func convert(webhook string) func(*testing.T, string, target) (string, error) {
 	return func(t *testing.T, kubeconfig string, g target) (string, error) {
 		group := g.id + "-" + webhook + ".example.net"
@@ -327,12 +330,12 @@ func convert(webhook string) func(*testing.T, string, target) (string, error) {
 	}
 }
 
-// aggregated asks for an API that somebody else serves.
+// aggregated reads an aggregated API.
 func aggregated(t *testing.T, kubeconfig string, g target) (string, error) {
 	return served(t, kubeconfig, "/apis/"+g.id+".example.com/v1")
 }
 
-// served reads a path as soon as the API server knows whom to ask.
+// served reads a path as soon as the API server knows the service behind it.
 func served(t *testing.T, kubeconfig, path string) (out string, err error) {
 	eventually(t, path+" is known", func() error {
 		if out, err = kubectlE(t, kubeconfig, "get", "--raw", path); err != nil &&
@@ -360,7 +363,7 @@ var ways = []way{
 	{"an aggregated API", aggregated},
 }
 
-// byConfiguration has the API server ask all targets about tokens and about rights.
+// byConfiguration has the API server use all targets for authentication and authorization.
 func byConfiguration(t *testing.T, shoot string, targets []target) {
 	t.Helper()
 	garden := kubeconfigOf("garden")
@@ -409,14 +412,14 @@ data:
 	patchShoot(t, shoot, fmt.Sprintf(`{"spec":{"kubernetes":{"kubeAPIServer":{
 		"structuredAuthentication":{"configMapName":"%[1]s-authentication"},
 		"structuredAuthorization":{"configMapName":"%[1]s-authorization","kubeconfigs":[%[2]s]}}}}}`, shoot, strings.TrimSuffix(resources.String(), ",")))
-	// Somebody who is not in system:masters: all webhooks are asked.
+	// The user is not in system:masters, so all webhooks are called.
 	out, err := kubectlE(t, shootKubeconfig(t, shoot), "--as=somebody", "get", "configmaps")
 	if err == nil || strings.Count(out, "403 Forbidden") < len(targets) {
 		t.Errorf("%s: of %d authorization webhooks not all were refused: %v\n%s", shoot, len(targets), err, out)
 	}
 }
 
-// allowed checks that API servers reach what is nobody else's: what runs in the Shoot, and public addresses.
+// allowed checks that API servers reach everything else: the pods of the Shoot, and public addresses.
 func allowed(t *testing.T, nodeless, noded string) {
 	t.Helper()
 	if out, err := applyText(t, noded, example(t, "workload.yaml")); err != nil {
@@ -444,7 +447,8 @@ func allowed(t *testing.T, nodeless, noded string) {
 	removeTargets(t, nodeless)
 }
 
-// metricsStayInside asks pods of a control plane for their metrics by way of the seed's API server, which reaches them.
+// metricsStayInside requests the metrics of a control plane's pods through the seed's API server, which reaches the
+// pods.
 func metricsStayInside(t *testing.T, seed, shoot string) {
 	t.Helper()
 	namespace := "shoot--dev--" + shoot
@@ -472,7 +476,7 @@ func firstPod(t *testing.T, kubeconfig string) string {
 	return kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[0].metadata.name}")
 }
 
-// refusals is how many connections the tunnel server of a Shoot has refused.
+// refusals is the number of connections that the tunnel server of a Shoot has refused.
 func refusals(t *testing.T, seed, shoot string) int {
 	t.Helper()
 	namespace := "shoot--dev--" + shoot

@@ -19,9 +19,9 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// TestMachinesThatFail has one machine lose its hardware, one report a bad condition, one never join, and two hold pods
-// that may not be evicted while they are replaced. Each is replaced after the time-out of its pool, and the Shoot says
-// what it waits for meanwhile.
+// TestMachinesThatFail has one machine lose its hardware, one report a bad condition, one never join, and two run pods
+// that must not be evicted. Each is replaced after the timeout of its pool, and the Shoot reports what it waits for
+// meanwhile.
 func TestMachinesThatFail(t *testing.T) {
 	story(t, firstSeed)
 	const name = "failing"
@@ -52,7 +52,7 @@ func TestMachinesThatFail(t *testing.T) {
 		})
 	}
 
-	// What passes side by side is looked for side by side.
+	// States that occur concurrently are awaited concurrently.
 	seen := watchShoot(t, name, map[string]func(*unstructured.Unstructured) bool{
 		"EveryNodeReady is False for the node that dies": func(o *unstructured.Unstructured) bool {
 			condition := conditionOf(o, "conditions", "EveryNodeReady")
@@ -97,7 +97,7 @@ func TestMachinesThatFail(t *testing.T) {
 		return nil
 	})
 	lose(t, late)
-	step(t, "pods that may not be evicted hold up a roll no longer than their pool says", func(t *testing.T) {
+	step(t, "pods that must not be evicted delay a rolling update no longer than the timeout of their pool", func(t *testing.T) {
 		seen(t, "the budget that holds up a drain is named")
 		for pool, deployment := range map[string]string{"held": "unwilling", "patient": "needed"} {
 			awaitReplacement(t, kubeconfig, name, pool, first[pool].Name)
@@ -108,7 +108,7 @@ func TestMachinesThatFail(t *testing.T) {
 		awaitReplacement(t, kubeconfig, name, "dying", first["dying"].Name)
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-dying", "--timeout=120s")
 	})
-	step(t, "a machine that never joins is given up", func(t *testing.T) {
+	step(t, "a machine that never joins is replaced", func(t *testing.T) {
 		seen(t, "the machine that does not join is named")
 		awaitReplacement(t, kubeconfig, name, "late", late)
 	})
@@ -118,7 +118,8 @@ func TestMachinesThatFail(t *testing.T) {
 	})
 }
 
-// watchShoot follows a Shoot and returns a function that waits until the named state has been there at any time since.
+// watchShoot watches a Shoot and returns a function that waits until the Shoot has had the named state at any time
+// since.
 func watchShoot(
 	t *testing.T, name string, states map[string]func(*unstructured.Unstructured) bool,
 ) func(t *testing.T, state string) {
@@ -137,7 +138,7 @@ func watchShoot(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for ; ctx.Err() == nil; pause(ctx) { // Watches end now and then.
+		for ; ctx.Err() == nil; pause(ctx) { // Watches end from time to time.
 			current, err := resource.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				continue
@@ -169,7 +170,7 @@ func watchShoot(
 	}
 }
 
-// lose takes the hardware of an instance away until it is deleted.
+// lose makes the cloud lose the hardware of an instance, until the instance is deleted.
 func lose(t *testing.T, instance string) {
 	t.Helper()
 	fault := "lost-" + instance
@@ -200,7 +201,7 @@ func instancesOfPool(t *testing.T, shoot, pool string) []string {
 	return names
 }
 
-// awaitReplacement waits until a pool has one machine, which is another than before, and whose node takes pods.
+// awaitReplacement waits until a pool has one machine, which is a new one, and whose node accepts pods.
 func awaitReplacement(t *testing.T, kubeconfig, shoot, pool, before string) {
 	t.Helper()
 	eventually(t, "another machine than "+before, func() error {

@@ -14,15 +14,15 @@ import (
 
 const (
 	// memberGap bounds the time in which no write is acknowledged while a member of etcd is replaced or restarted: a
-	// request that is about to be agreed on when the leader changes may be lost, which its client learns after 7 s.
+	// proposal may be lost when the leader changes, which etcd reports to its client after 7 s.
 	memberGap = 20 * time.Second
 	// members of an etcd that tolerates a failure.
 	members = 3
 )
 
-// TestControlPlaneToleratesFailures makes three members of one in seeds of three nodes, while a client writes. Then a
-// member loses its volume, a node of the seed restarts, all certificates are rotated, and the control plane moves to
-// the other seed.
+// TestControlPlaneToleratesFailures scales etcd from one member to three in seeds of three nodes, while a client
+// writes. Then a member loses its volume, a node of the seed restarts, all certificates are rotated, and the control
+// plane moves to the other seed.
 func TestControlPlaneToleratesFailures(t *testing.T) {
 	story(t, everything)
 	const name, source, destination, namespace = "trio", "local-2", "local-1", "shoot--dev--trio"
@@ -121,7 +121,7 @@ func awaitMembers(t *testing.T, seed, namespace string) {
 	})
 }
 
-// containersOn are the IDs of those containers of etcd that are on a node.
+// containersOn returns the IDs of etcd's containers on a node.
 func containersOn(t *testing.T, seed, namespace, node string) string {
 	t.Helper()
 	return kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app=etcd-main", "--field-selector=spec.nodeName="+node,

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ending is a profile of the project in which a version of Kubernetes ends earlier than elsewhere.
+// ending is a NamespacedCloudProfile in which a version of Kubernetes expires earlier than in its parent.
 const ending = `
 apiVersion: core.gardener.cloud/v1beta1
 kind: NamespacedCloudProfile
@@ -26,8 +26,9 @@ spec:
       expirationDate: %q
 `
 
-// TestMinorsByMaintenance has maintenance bring a Shoot from one minor version of Kubernetes to the next and the next
-// after it, since its versions expire. Each time its machines are replaced, and a guarded workload stays available.
+// TestMinorsByMaintenance has maintenance update a Shoot by two minor versions of Kubernetes, one after the other,
+// since its versions expire. Each time its machines are replaced, and a workload with a disruption budget stays
+// available.
 func TestMinorsByMaintenance(t *testing.T) {
 	story(t, firstSeed)
 	const name = "hops"
@@ -43,12 +44,12 @@ func TestMinorsByMaintenance(t *testing.T) {
 	pods := dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
 	before := nodesOfPool(t, kubeconfig, "pool")
 	for _, hop := range []struct{ from, to string }{{"1.34.4", "1.35.4"}, {"1.35.4", "1.36.3"}} {
-		step(t, fmt.Sprintf("%s has ended and is followed by %s", hop.from, hop.to), func(t *testing.T) {
+		step(t, fmt.Sprintf("%s has expired and is replaced by %s", hop.from, hop.to), func(t *testing.T) {
 			if hop.from != "1.34.4" {
 				end = expire(t, hop.from, 5*time.Second)
 			}
 			counts := watchCounts(t, pods, "app=guarded", podReady)
-			time.Sleep(time.Until(end)) // The version has ended then.
+			time.Sleep(time.Until(end)) // The version has expired then.
 			kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
 			awaitShoot(t, name, "Kubernetes "+hop.to, func(o *unstructured.Unstructured) bool {
 				version, _, _ := unstructured.NestedString(o.Object, "spec", "kubernetes", "version")
@@ -70,13 +71,13 @@ func TestMinorsByMaintenance(t *testing.T) {
 			}
 			before = after
 			if least, _ := counts(); least < 1 {
-				t.Error("the workload was away for a while")
+				t.Error("the workload was unavailable for a while")
 			}
 		})
 	}
 }
 
-// expire lets a version end in the profile "ending", and returns when.
+// expire lets a version expire in the profile "ending", and returns the time.
 func expire(t *testing.T, version string, in time.Duration) time.Time {
 	t.Helper()
 	end := time.Now().Add(in).Truncate(time.Second).Add(time.Second)

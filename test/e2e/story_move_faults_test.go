@@ -19,15 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// moveFault is something that goes wrong during a move.
+// moveFault is a failure during a move.
 type moveFault struct {
 	name string
-	// before is called before the move begins, strike while it is under way, after at its end. Those that are nil do
-	// nothing.
+	// before is called before the move begins, strike while it is in progress, after at its end. Each may be nil.
 	before, strike, after func(*testing.T, movement)
 }
 
-// moveFaults strike one move each. Each begins where the one before it has ended.
+// moveFaults strike one move each. Each move begins where the previous one has ended.
 var moveFaults = []moveFault{
 	{name: "the source's gardenlet is killed when it has stopped the API server", strike: func(t *testing.T, m movement) {
 		m.awaitAPIServerStopped(t)
@@ -44,7 +43,7 @@ var moveFaults = []moveFault{
 			return m.handedOver(o) || lastOperation(o, "type") == "Migrate" &&
 				strings.Contains(lastOperation(o, "description"), "is preparing")
 		})
-		// Slow enough that the last delta is on its way when the API server has ended.
+		// Slow enough that the last delta is being uploaded when the API server has ended.
 		setFault(t, "slow-delta", "slow", "PutObject", "--target", m.bucket(t), "--delay", "5s")
 		eventually(t, "the end of the API server's process on "+m.from, func() error {
 			if pids := m.processes(t, m.from, "kube-apiserver ", m.namespace()); len(pids) > 0 {
@@ -70,7 +69,7 @@ var moveFaults = []moveFault{
 	{
 		name: "the bucket stores without an answer, refuses, and is slow",
 		before: func(t *testing.T, m movement) {
-			// The first that matches strikes, by name. Each goes when it has struck often enough.
+			// The first matching fault by name strikes. Each is removed when it has struck often enough.
 			bucket := m.bucket(t)
 			setFault(t, "bucket-1-lost", "lost", "PutObject", "--target", bucket, "--count", "1")
 			setFault(t, "bucket-2-refuses", "rate-limit", "*", "--target", bucket, "--count", "5")
@@ -104,8 +103,8 @@ var moveFaults = []moveFault{
 		}},
 }
 
-// TestMoveSurvivesFaults moves a Shoot there and back while one thing at a time goes wrong. Each move ends well all the
-// same; in the end no acknowledged write is lost, and what clients were told is linearizable.
+// TestMoveSurvivesFaults moves a Shoot back and forth with one fault each time. Every move succeeds nevertheless; in
+// the end no acknowledged write is lost, and all responses to clients are linearizable.
 func TestMoveSurvivesFaults(t *testing.T) {
 	story(t, everything)
 	const name = "nomad"
@@ -132,7 +131,7 @@ func TestMoveSurvivesFaults(t *testing.T) {
 // movement is one move of a Shoot.
 type movement struct {
 	shoot, from, to string
-	// instances are the IDs of the machines of the seeds.
+	// instances are the IDs of the seeds' instances.
 	instances map[string]string
 }
 
@@ -208,7 +207,7 @@ func seedIn(o *unstructured.Unstructured) string {
 	return seed
 }
 
-// handedOver reports whether the source has given the control plane away.
+// handedOver reports whether the source has handed the control plane over.
 func (m movement) handedOver(o *unstructured.Unstructured) bool { return seedIn(o) == m.to }
 
 // awaitAPIServerStopped waits until the source has stopped the API server: from then on clients wait for the end of the
@@ -226,14 +225,14 @@ func (m movement) awaitAPIServerStopped(t *testing.T) {
 			return err
 		}
 		if replicas, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas"); replicas > 0 {
-			return fmt.Errorf("%d replicas are wanted", replicas)
+			return fmt.Errorf("spec.replicas is %d", replicas)
 		}
 		return nil
 	})
 	m.logState(t, "the API server is stopped")
 }
 
-// kill waits for processes of a part on a seed and kills them without warning.
+// kill waits for processes of a part on a seed and kills them with SIGKILL.
 func (m movement) kill(t *testing.T, seed, part, word string) {
 	t.Helper()
 	eventually(t, part+" runs on "+seed, func() error {
@@ -282,10 +281,10 @@ func setFault(t *testing.T, name, kind, operation string, flags ...string) {
 	})
 }
 
-// spent stands for a fault that has struck as often as it was to.
+// spent stands for a fault that has struck as often as configured.
 const spent = -1
 
-// faultStruck is how often a fault has struck, or spent.
+// faultStruck returns how often a fault has struck, or spent.
 func faultStruck(t *testing.T, name string) int {
 	t.Helper()
 	var list struct {
@@ -310,7 +309,7 @@ func endFault(t *testing.T, name string) {
 	t.Helper()
 	switch struck := faultStruck(t, name); struck {
 	case spent:
-		t.Logf("fault %s has struck as often as it was to", name)
+		t.Logf("fault %s has struck as often as configured", name)
 		return
 	case 0:
 		t.Errorf("fault %s has not struck", name)
@@ -333,7 +332,7 @@ func (m movement) bucket(t *testing.T) string {
 		"jsonpath={.spec.bucketName}")
 }
 
-// silenceOf is the time since the gardenlet of a seed has renewed its Lease in the garden.
+// silenceOf returns the time since the last renewal of a gardenlet's Lease in the garden.
 func silenceOf(t *testing.T, seed string) time.Duration {
 	t.Helper()
 	out := kubectl(t, kubeconfigOf("garden"), "-n", "gardener-system-seed-lease", "get", "lease", seed, "-o",

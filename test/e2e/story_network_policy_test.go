@@ -15,7 +15,7 @@ func TestNetworkPolicySpecs(t *testing.T) {
 	buildSpecs(t, exampleKubernetes)
 	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
 	awaitSucceeded(t, name)
-	// Those of SCTP need a module of the kernel that not every machine has.
+	// Specs of SCTP require a kernel module that not every machine has.
 	results := runSpecs(t, shootKubeconfig(t, name), specRun{focus: "Netpol", skip: "SCTP", side: 2})
 	if specs.Count(results)[specs.Passed] == 0 {
 		t.Error("there are no specs of network policies")

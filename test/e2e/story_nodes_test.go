@@ -4,14 +4,14 @@ package e2e
 
 import "testing"
 
-// TestNodesOfTwoPools uses the nodes of a Shoot of two pools as its owner would, and as somebody would who has broken
-// into one.
+// TestNodesOfTwoPools uses the nodes of a Shoot of two pools as its owner would, and as an attacker who controls one of
+// them would.
 func TestNodesOfTwoPools(t *testing.T) {
 	story(t, firstSeed)
 	newShoot(t, "shoot-two-pools.yaml", "two")
-	step(t, "mirrors and runtimes that users bring to nodes are used", checkUserContainerd)
-	step(t, "who is root on a node gets no further", checkRootedNode)
-	step(t, "one change rolls one pool with surge and leaves the other's node", checkRollingUpdate)
-	step(t, "a pool updated in place by hand waits for its user, its Shoot does not", checkUpdateByHand)
-	step(t, "nodes that a rotation of CAs leaves for later can be reached", checkRotationLeavesNodes)
+	step(t, "mirrors and runtimes that users add to nodes are used", checkUserContainerd)
+	step(t, "root on a node cannot access other nodes", checkRootedNode)
+	step(t, "one change rolls one pool with surge and keeps the node of the other", checkRollingUpdate)
+	step(t, "a pool with manual in-place updates waits for its user, but its Shoot does not", checkUpdateByHand)
+	step(t, "nodes that a rotation of CAs has not replaced yet are reachable", checkRotationLeavesNodes)
 }

@@ -13,12 +13,12 @@ import (
 // fenceTime of the landscape's gardenlets.
 const fenceTime = 2 * time.Minute
 
-// outageGap bounds the time in which no write is acknowledged during an outage that stops no control plane. It is what
-// a busy machine may need for one write.
+// outageGap bounds the time in which no write is acknowledged during an outage that stops no control plane: the time
+// that a busy machine may need for one write.
 const outageGap = 10 * time.Second
 
-// TestOutagesStopNoControlPlane takes the garden, the cloud with its buckets, or both away from a seed, while a client
-// writes. Only when both have been away for the fence time etcd stops, and it starts again by itself.
+// TestOutagesStopNoControlPlane makes the garden, the cloud with its buckets, or both unreachable for a seed, while a
+// client writes. Etcd stops only after both have been unreachable for the fence time, and starts again automatically.
 func TestOutagesStopNoControlPlane(t *testing.T) {
 	story(t, bothSeeds)
 	const name, seed, instance = "hermit", "local-2", "seed-2"
@@ -51,7 +51,7 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 
 	heal := cutOff(t, networkOf(id), gardenAddress, cloudAddress)
 	start := time.Now()
-	eventually(t, "an etcd that stops by itself", func() error {
+	eventually(t, "an etcd that stops after the fence time", func() error {
 		if silent := w.silent(); silent < 15*time.Second {
 			return fmt.Errorf("the last write was acknowledged %s ago", silent)
 		}
@@ -68,7 +68,7 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 	awaitSucceeded(t, name)
 }
 
-// awaitSilence waits until the garden has heard nothing from a seed for that long.
+// awaitSilence waits until a seed's Lease in the garden has not been renewed for the given time.
 func awaitSilence(t *testing.T, seed string, atLeast time.Duration) {
 	t.Helper()
 	eventually(t, "a silent seed", func() error {
@@ -79,10 +79,10 @@ func awaitSilence(t *testing.T, seed string, atLeast time.Duration) {
 	})
 }
 
-// awaitSign waits until the garden hears from a seed again.
+// awaitSign waits until a seed renews its Lease in the garden again.
 func awaitSign(t *testing.T, seed string) {
 	t.Helper()
-	eventually(t, "a sign of life of the seed", func() error {
+	eventually(t, "a renewed Lease of the seed", func() error {
 		if silent := silenceOf(t, seed); silent > 5*time.Second {
 			return fmt.Errorf("its Lease was renewed %s ago", silent)
 		}
@@ -90,7 +90,7 @@ func awaitSign(t *testing.T, seed string) {
 	})
 }
 
-// awaitBackup waits until a backup can be taken: what was sent during an outage is repeated only after a while.
+// awaitBackup waits until a backup can be taken: requests that failed during an outage are retried only after a while.
 func awaitBackup(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "a backup", func() error {

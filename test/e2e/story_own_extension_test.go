@@ -27,7 +27,7 @@ import (
 	"hortus.dev/hortus/internal/chart"
 )
 
-// Types of the extension that the story registers: one is migrated while the API server serves, one after it has ended.
+// Types of the extension that the story registers: one is migrated while the API server runs, one after it has stopped.
 const earlyType, lateType = "e2e-early", "e2e-late"
 
 // ownRegistration installs an empty chart: the extension runs in the process of the test.
@@ -51,9 +51,9 @@ spec:
   - {kind: Extension, type: ` + lateType + `, workerlessSupported: true, lifecycle: {reconcile: BeforeKubeAPIServer, migrate: AfterKubeAPIServer}}
 `
 
-// TestOwnExtensionsMove moves a Shoot that uses an extension of somebody else, which keeps something outside that only
-// its state knows. Source and destination do what the contract says, in its order, and nothing outside is deleted
-// before the Shoot is.
+// TestOwnExtensionsMove moves a Shoot that uses a third-party extension, whose external object only its state
+// identifies. Source and destination follow the contract, in its order, and no external object is deleted before the
+// Shoot is.
 func TestOwnExtensionsMove(t *testing.T) {
 	story(t, bothSeeds)
 	const name, source, destination = "guest", "local-1", "local-2"
@@ -84,7 +84,7 @@ func TestOwnExtensionsMove(t *testing.T) {
 	awaitSucceeded(t, name)
 	made := outside.all()
 	if len(made) != 2 {
-		t.Fatalf("the extension has made %v", made)
+		t.Fatalf("the extension has created %v", made)
 	}
 	outside.forget()
 
@@ -94,20 +94,20 @@ func TestOwnExtensionsMove(t *testing.T) {
 		calls := outside.of(kind)
 		want := []string{source + " migrate", destination + " restore " + made[kind]}
 		if !slices.Equal(calls, want) {
-			t.Errorf("%s was asked for %v, want %v", kind, calls, want)
+			t.Errorf("the operations of %s were %v, want %v", kind, calls, want)
 		}
 	}
 	if now := outside.all(); now[earlyType] != made[earlyType] || now[lateType] != made[lateType] {
-		t.Errorf("outside there was %v and is %v", made, now)
+		t.Errorf("the external objects were %v and are %v", made, now)
 	}
 
 	deleteShoot(t, name)
 	if left := outside.all(); len(left) > 0 {
-		t.Errorf("after the deletion there is still %v outside", left)
+		t.Errorf("after the deletion there are still external objects: %v", left)
 	}
 }
 
-// outside is what the extension keeps outside of the seeds, by type, and what it was asked for.
+// outside has the external objects of the extension, by type, and the operations that were requested from it.
 type outside struct {
 	mu     sync.Mutex
 	things map[string]string
@@ -124,7 +124,7 @@ func (o *outside) all() map[string]string {
 	return all
 }
 
-// of returns the calls for a type, each once.
+// of returns the distinct calls for a type.
 func (o *outside) of(kind string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -183,7 +183,7 @@ func (o *outside) serve(t *testing.T, seed string) {
 	})
 }
 
-// ownActuator keeps one thing outside, whose name only status.state knows.
+// ownActuator has one external object, whose name is only in status.state.
 type ownActuator struct {
 	outside    *outside
 	seed, kind string

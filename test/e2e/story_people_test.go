@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// TestPeople has the members of a project do what their roles allow, and try what they don't: the owner makes a project
-// and its Shoot, an administrator uses it, a viewer looks at it, a user access manager adds members, and a stranger
-// gets nothing.
+// TestPeople has the members of a project do what their roles allow, and try what they do not allow: the owner creates
+// a project and its Shoot, an administrator uses it, a viewer reads it, a user access manager adds members, and a
+// non-member has no access.
 func TestPeople(t *testing.T) {
-	story(t, bothSeeds) // Its Shoot is bound to one of them by the scheduler.
+	story(t, bothSeeds) // The scheduler binds its Shoot to one of the seeds.
 	const project, namespace, shoot = "team", "garden-team", "shared"
 	garden := kubeconfigOf("garden")
 	as := func(user string, args ...string) (string, error) {
@@ -61,7 +61,7 @@ func TestPeople(t *testing.T) {
 	kubectl(t, garden, "-n", namespace, "wait", "shoot", shoot, "--for=jsonpath={.status.lastOperation.state}=Succeeded",
 		"--timeout=5m")
 
-	step(t, "each role sees and changes what is its", func(t *testing.T) {
+	step(t, "each role reads and changes what it may", func(t *testing.T) {
 		for _, user := range []string{"olga", "alice", "bob"} {
 			may(t, user, "get", "shoots,secretbindings,configmaps")
 			may(t, user, "get", "project", project)
@@ -81,13 +81,13 @@ func TestPeople(t *testing.T) {
 		mayNot(t, "bob", "annotate", "shoot", shoot, "looked=at")
 		may(t, "alice", "annotate", "shoot", shoot, "looked=at")
 	})
-	step(t, "members are added by who may manage them", func(t *testing.T) {
+	step(t, "user access managers add members", func(t *testing.T) {
 		patch := fmt.Sprintf(`[{"op": "add", "path": "/spec/members/-", "value": %s}]`, member("dave", "viewer"))
 		mayNot(t, "bob", "patch", "project", project, "--type=json", "-p", patch)
 		mayNot(t, "alice", "patch", "project", project, "--type=json", "-p", patch)
 		mayNot(t, "dave", "get", "shoots")
 		may(t, "carol", "patch", "project", project, "--type=json", "-p", patch)
-		eventually(t, "the rights of a new member", func() error {
+		eventually(t, "the permissions of a new member", func() error {
 			out, err := as("dave", "get", "shoots")
 			if err != nil {
 				return fmt.Errorf("%w: %s", err, out)
@@ -146,13 +146,13 @@ func TestPeople(t *testing.T) {
 			}
 		}
 	})
-	step(t, "a project goes after its last Shoot", func(t *testing.T) {
+	step(t, "a project is deleted after its last Shoot", func(t *testing.T) {
 		mayNot(t, "carol", "delete", "project", project)
 		may(t, "olga", "annotate", "project", project, "confirmation.gardener.cloud/deletion=true")
 		may(t, "olga", "delete", "project", project, "--wait=false")
 		kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Terminating", "--timeout=60s")
 		if deleted := may(t, "alice", "get", "shoot", shoot, "-o", "jsonpath={.metadata.deletionTimestamp}"); deleted != "" {
-			t.Error("the Shoot is deleted with its project, which nobody has confirmed")
+			t.Error("the Shoot is deleted with its project, without a confirmation")
 		}
 		may(t, "alice", "annotate", "shoot", shoot, "confirmation.gardener.cloud/deletion=true")
 		may(t, "alice", "delete", "shoot", shoot, "--wait=false")

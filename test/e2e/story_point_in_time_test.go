@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestPointInTimeRestore takes a Shoot with a node back to a point before something was deleted, as its owner would.
+// TestPointInTimeRestore restores a Shoot with a node to a point before a deletion, as its owner would.
 func TestPointInTimeRestore(t *testing.T) {
 	story(t, firstSeed)
 	const name = "rewind"
@@ -41,17 +41,17 @@ func TestPointInTimeRestore(t *testing.T) {
 		t.Errorf("restore says:\n%s", out)
 	}
 	if got := kubectl(t, kubeconfig, "get", "configmap", "precious", "-o", "jsonpath={.metadata.uid}"); got != uid {
-		t.Errorf("what was deleted has come back with UID %s, want %s", got, uid)
+		t.Errorf("the deleted object has come back with UID %s, want %s", got, uid)
 	}
 	if out, err := kubectlE(t, kubeconfig, "get", "configmap", "mistake"); err == nil ||
 		!strings.Contains(out, "NotFound") {
-		t.Errorf("what was made since is still there: %v\n%s", err, out)
+		t.Errorf("the object that was created since is still there: %v\n%s", err, out)
 	}
 	if now := resourceVersion(t, kubeconfig); now <= version {
 		t.Errorf("resource versions have gone back from %d to %d", version, now)
 	}
 
-	// Credentials are today's, nodes are the same, and everything works.
+	// Credentials are the present ones, nodes are the same, and everything works.
 	kubectl(t, shootKubeconfig(t, name), "get", "namespaces")
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
 	if now := kubectl(t, kubeconfig, "get", "nodes", "-o", "jsonpath={.items[*].metadata.uid}"); now != nodes {
@@ -61,7 +61,7 @@ func TestPointInTimeRestore(t *testing.T) {
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/after", "--timeout=120s")
 	for revision, reason := range map[string]string{
 		"999999999": "no backup reaches",
-		"1":         "the Shoot was not completely created", // The empty etcd that the Shoot began with is in the backups.
+		"1":         "the Shoot was not completely created", // The backups include the initial, empty etcd.
 	} {
 		out, err := run(t, repository+"/.build/hortus", "backup", "restore", name, "-n", projectNS, "--revision", revision,
 			"--yes")

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Pools of shoot-pools.yaml, by their place.
+// Indexes of the pools in shoot-pools.yaml.
 const (
 	red = iota
 	green
@@ -21,19 +21,19 @@ const (
 	grey
 )
 
-// movedReservations are what nodes keep from pods, moved between the kubelet and the system; the sum is that of
+// movedReservations are resources that nodes reserve, moved between the kubelet and the system; the sum is that of
 // shoot-pools.yaml.
 const movedReservations = `"kubeReserved":{"cpu":"30m","memory":"128Mi","pid":"20k"},"systemReserved":{"cpu":"50m","memory":"128Mi"}`
 
-// nonTriggers change much of a Shoot and its pools, and need no new machines by the documents: what the kubelet is told
-// beyond what counts, what is synchronized to nodes, how machines are looked after, and what is no business of the
-// machines.
+// nonTriggers change much of a Shoot and its pools, but require no new machines according to the documents: settings of
+// the kubelet that do not count, files that are synchronized to nodes, timeouts of the machine controller, and settings
+// that do not concern machines.
 var nonTriggers = strings.Join([]string{
 	`{"op":"replace","path":"/spec/kubernetes/kubelet","value":{` +
 		movedReservations + `,"maxPods":77,"imageGCHighThresholdPercent":70,
 		"evictionSoft":{"memoryAvailable":"60Mi"},"evictionSoftGracePeriod":{"memoryAvailable":"1m"}}}`,
 	`{"op":"add","path":"/spec/kubernetes/kubeControllerManager","value":{"nodeMonitorGracePeriod":"50s"}}`,
-	// It counts up to 1.33, and with IPVS.
+	// This field counts up to Kubernetes 1.33, and with IPVS.
 	`{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`,
 	addTo(red, "labels", `{"example.com/label":"new"}`),
 	addTo(red, "annotations", `{"example.com/annotation":"new"}`),
@@ -55,9 +55,9 @@ func addTo(pool int, field, value string) string {
 	return fmt.Sprintf(`{"op":"add","path":"/spec/provider/workers/%d/%s","value":%s}`, pool, field, value)
 }
 
-// TestPoolsRollWhenTheyAreAsked has a user change everything that needs no new machines, then one after the other what
-// needs them: pools are rolled side by side, each for another reason, while one is updated in place. It also restarts
-// the add-ons.
+// TestPoolsRollWhenTheyAreAsked has a user change everything that requires no new machines, then step by step
+// everything that does: pools are rolled concurrently, each for another reason, while one is updated in place. It also
+// restarts the add-ons.
 func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	story(t, firstSeed)
 	const name = "pools"
@@ -68,7 +68,7 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	awaitSucceeded(t, name)
 	pools := pooled{name, shootKubeconfig(t, name)}
 
-	step(t, "what the documents do not name replaces nothing", func(t *testing.T) {
+	step(t, "changes that the documents do not list replace no machine", func(t *testing.T) {
 		pools.apply(t, roll{
 			patch: nonTriggers, asks: "rotate-ca-start-without-workers-rollout", done: rotation("certificateAuthorities"),
 		})
@@ -82,14 +82,14 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 				t.Errorf("systemReserved of pool %s (-want +got):\n%s", pool, diff)
 			}
 			if got := node.Status.Capacity.Pods().Value(); got != 77 {
-				t.Errorf("the node of pool %s takes %d pods, want 77", pool, got)
+				t.Errorf("the node of pool %s has room for %d pods, want 77", pool, got)
 			}
 		}
 	})
-	step(t, "no other container runtime can be had", func(t *testing.T) {
+	step(t, "no other container runtime is available", func(t *testing.T) {
 		changeIsRefused(t, name, addTo(red, "cri", `{"name":"docker"}`), "containerd")
 	})
-	step(t, "the plan and the documents name the pools that roll: by machine, image, volume and CAs", func(t *testing.T) {
+	step(t, "the plan and the documents list the pools that roll: by machine, image, volume and CAs", func(t *testing.T) {
 		planned := plannedEffects(t, name)
 		want := map[string][]string{"roll": {"green"}, "in-place": {"steady"}}
 		if diff := cmp.Diff(want, planned); diff != "" {
@@ -121,7 +121,7 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 			}
 		}
 	})
-	step(t, "settings of the kubelet that count roll the pools that they are for", func(t *testing.T) {
+	step(t, "settings of the kubelet that count roll their pools", func(t *testing.T) {
 		kubelet := func(settings string) string { return `{"kubelet":{` + settings + `}}` }
 		pools.apply(t, roll{
 			patch: strings.Join([]string{
@@ -136,7 +136,7 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 			t.Errorf("the kubelet has the threshold %q", got)
 		}
 	})
-	step(t, "so do those of the Shoot, where a pool has none of its own, the key of service accounts, and a request",
+	step(t, "the Shoot's settings roll pools without their own; so do the key of service accounts and a request",
 		func(t *testing.T) {
 			pools.apply(t, roll{
 				patch: `{"op":"replace","path":"/spec/kubernetes/kubelet/systemReserved/cpu","value":"60m"}`,
@@ -173,7 +173,7 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	})
 }
 
-// rotation says whether one of a credential has begun and waits for its owner to roll pools.
+// rotation says whether the rotation of a credential has begun and waits for the owner to roll pools.
 func rotation(credential string) func(*unstructured.Unstructured) bool {
 	return func(o *unstructured.Unstructured) bool {
 		phase, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", credential, "phase")
@@ -181,7 +181,7 @@ func rotation(credential string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// plannedEffects are the pools of a Shoot by what 'hortus plan' says will happen to their machines.
+// plannedEffects are the pools of a Shoot by the effect on their machines that 'hortus plan' shows.
 func plannedEffects(t *testing.T, shoot string) map[string][]string {
 	t.Helper()
 	var plan struct {
@@ -204,7 +204,7 @@ func plannedEffects(t *testing.T, shoot string) map[string][]string {
 	return effects
 }
 
-// reservedOn asks the kubelet of a node what it keeps from pods.
+// reservedOn reads the reserved resources from the kubelet of a node.
 func reservedOn(t *testing.T, kubeconfig, node string) (kube, system map[string]string) {
 	t.Helper()
 	var config struct {

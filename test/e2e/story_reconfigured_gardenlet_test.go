@@ -24,11 +24,11 @@ const checkPeriod = 10 * time.Second
 
 // TestOperatorReconfiguresAGardenlet switches the hash of worker pools and the repair of webhooks while a Shoot is in
 // use. The pools begin with the classic hash. The switch replaces no machine; each pool gets the new hash when its
-// machines are replaced anyway. Webhooks that block system components are repaired; the owner of one changes it back
-// each time, and is repaired less and less often.
+// machines are replaced anyway. Webhooks that block system components are repaired. The owner of one changes it back
+// each time; it is repaired at growing intervals.
 //
-// It has the second seed for itself: it restarts a gardenlet, which then repairs the webhooks of all Shoots of its
-// seed.
+// The story needs the second seed exclusively: it restarts a gardenlet, which then repairs the webhooks of all Shoots
+// of its seed.
 func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 	story(t, bothSeeds)
 	const name, seed = "reconfigured", "local-2"
@@ -81,7 +81,7 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 		})
 		versions("red: new, green: classic")
 	})
-	step(t, "configurations of providers, and the DNS cache, roll pools of the classic hash", func(t *testing.T) {
+	step(t, "the configuration of a provider and the DNS cache roll pools with the classic hash", func(t *testing.T) {
 		byPool := func(shoot *corev1beta1.Shoot, pool *corev1beta1.Worker) (string, error) {
 			if pool.Name == "red" {
 				return newHash(shoot, pool)
@@ -100,7 +100,7 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 			roll{hash: byPool, patch: `{"op":"add","path":"/spec/systemComponents","value":{"nodeLocalDNS":{"enabled":true}}}`,
 				pools: []string{"green"}})
 	})
-	step(t, "a webhook that its owner changes back is repaired less and less often", func(t *testing.T) {
+	step(t, "a webhook that its owner changes back is repaired at growing intervals", func(t *testing.T) {
 		awaitShoot(t, name, "the constraint that names the webhook", func(o *unstructured.Unstructured) bool {
 			c := conditionOf(o, "constraints", "HibernationPossible")
 			message, _ := c["message"].(string)
@@ -131,12 +131,12 @@ func TestOperatorReconfiguresAGardenlet(t *testing.T) {
 	})
 }
 
-// repairsWebhook installs a webhook that no pod gets past, and takes the DNS of the Shoot away: it comes back when the
-// webhook has been repaired. What the webhook does elsewhere is left as it is.
+// repairsWebhook installs a webhook that rejects all pods, and deletes the pods of the Shoot's DNS: they are created
+// again when the webhook has been repaired. The repair does not change what the webhook does in other namespaces.
 func repairsWebhook(t *testing.T, shoot, kubeconfig string) {
 	applyTestdata(t, kubeconfig, "webhook.yaml", "")
 	kubectl(t, kubeconfig, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-dns", "--wait=false")
-	repaired := awaitShoot(t, shoot, "the constraint that tells of the repair", func(o *unstructured.Unstructured) bool {
+	repaired := awaitShoot(t, shoot, "the constraint that reports the repair", func(o *unstructured.Unstructured) bool {
 		return conditionOf(o, "constraints", "MaintenancePreconditionsSatisfied")["reason"] == "RemediatedWebhooks"
 	})
 	message, _ := conditionOf(repaired, "constraints", "MaintenancePreconditionsSatisfied")["message"].(string)
@@ -149,9 +149,9 @@ func repairsWebhook(t *testing.T, shoot, kubeconfig string) {
 		t.Errorf("the owner of the webhook reads: %q", warning)
 	}
 	if out, err := kubectlE(t, kubeconfig, "run", "refused", "--image=hortus.dev/echo:1.0.0"); err == nil {
-		t.Errorf("a pod of a user gets past the webhook: %s", out)
+		t.Errorf("the webhook has not rejected a user's pod: %s", out)
 	}
-	// ReplicaSets that could not make their pods are tried again later and later, changed ones at once.
+	// The ReplicaSet controller retries failed creations of pods at growing intervals, but at once after a change.
 	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns",
 		"example.com/try=again")
 	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
@@ -160,7 +160,8 @@ func repairsWebhook(t *testing.T, shoot, kubeconfig string) {
 }
 
 // changeBack acts as a controller that keeps the webhook of stubborn.yaml as its owner wants it. It returns a function
-// that says how often somebody else has changed the webhook, and since when it has been there, and one that ends this.
+// that returns the number of changes by others and the creation time of the webhook, and a function that ends the
+// controller.
 func changeBack(t *testing.T, kubeconfig string) (writes func() (int, time.Duration), stop func()) {
 	t.Helper()
 	resource := dynamicClient(t,
@@ -184,12 +185,12 @@ func changeBack(t *testing.T, kubeconfig string) (writes func() (int, time.Durat
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first generation is that of its owner. Each change is followed by one back.
+		// The owner creates the first generation. Each later change is followed by one back.
 		return int(now.GetGeneration() / 2), time.Since(now.GetCreationTimestamp().Time)
 	}, stop
 }
 
-// keepTimeout follows the webhook until the watch ends.
+// keepTimeout restores the timeout of the webhook until the watch ends.
 func keepTimeout(ctx context.Context, t *testing.T, resource dynamic.ResourceInterface) {
 	watch, err := resource.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=stubborn"})
 	if err != nil {
@@ -210,12 +211,12 @@ func keepTimeout(ctx context.Context, t *testing.T, resource dynamic.ResourceInt
 			t.Error(err)
 		}
 		if _, err := resource.Update(ctx, o, metav1.UpdateOptions{FieldManager: "stubborn"}); err != nil {
-			return // The next watch begins with the object as it is then.
+			return // The next watch begins with the newest version.
 		}
 	}
 }
 
-// eitherHash is what counts of a pool that has the classic hash while the new one is known, too.
+// eitherHash returns the hashes that count for a pool with the classic hash while the new one is known, too.
 func eitherHash(shoot *corev1beta1.Shoot, pool *corev1beta1.Worker) (string, error) {
 	classic, err := poolhash.ClassV1(poolhash.FromShoot(shoot, pool))
 	if err != nil {
@@ -225,7 +226,8 @@ func eitherHash(shoot *corev1beta1.Shoot, pool *corev1beta1.Worker) (string, err
 	return classic + " " + latest, err
 }
 
-// hashVersions says which hash the machines of each pool have: those of the classic one have no key in the Worker.
+// hashVersions returns the version of the hash of each pool's machines: pools with the classic hash have no key in the
+// Worker.
 func hashVersions(t *testing.T, seed, shoot string) string {
 	t.Helper()
 	out := kubectl(t, adminOf(seed), "-n", "shoot--dev--"+shoot, "get", "worker", shoot, "-o",

@@ -13,8 +13,8 @@ import (
 // goal is a second, measured are 1.3 and 2.7 s; the rest is for a machine that is busy with other stories.
 const rotationGap = 20 * time.Second
 
-// TestCredentialsAreRotatedWhileAClientWrites rotates everything at once: CAs, the key of service accounts and that of
-// etcd.
+// TestCredentialsAreRotatedWhileAClientWrites rotates all credentials at once: CAs, the key of service accounts and the
+// encryption key of etcd.
 func TestCredentialsAreRotatedWhileAClientWrites(t *testing.T) {
 	story(t, firstSeed)
 	const name = "turn"
@@ -39,7 +39,7 @@ func TestCredentialsAreRotatedWhileAClientWrites(t *testing.T) {
 		})
 	}
 	rotate("rotate-credentials-start", "Prepared")
-	kubeconfig = shootKubeconfig(t, name) // Old and new ones work now; the old one ends with the completion.
+	kubeconfig = shootKubeconfig(t, name) // Both kubeconfigs work now; the completion invalidates the old one.
 	w.use(t, kubeconfig)
 	rotate("rotate-credentials-complete", "Completed")
 	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))

@@ -17,15 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// thing is an object that nobody lets go, of the kind in testdata/clingy.yaml.
+// thing is an object whose finalizer nobody removes, of the kind in testdata/clingy.yaml.
 const thing = `apiVersion: clingy.example.com/v1
 kind: Thing
 metadata: {name: thing, namespace: default, finalizers: [example.com/nobody]}
 `
 
-// TestSleepAndDeletion lets schedules hibernate a Shoot, while a change of it waits for its window, and wake it up, and
-// deletes it while it holds everything that can block a deletion: it is removed after the grace periods of its
-// annotations, and the cloud has nothing left of it.
+// TestSleepAndDeletion has schedules hibernate and wake up a Shoot, while a change of its spec waits for its
+// maintenance time window. Then it deletes the Shoot while it has all objects that can block a deletion: it is removed
+// after the grace periods in its annotations, and the cloud has no objects of it left.
 func TestSleepAndDeletion(t *testing.T) {
 	story(t, firstSeed)
 	const name, seed, namespace = "drowsy", "local-1", "shoot--dev--drowsy"
@@ -48,14 +48,14 @@ func TestSleepAndDeletion(t *testing.T) {
 	})
 	step(t, "a Shoot that could not wake up stays awake", func(t *testing.T) {
 		applyTestdata(t, kubeconfig, "webhook.yaml", "")
-		reconcileNow(t, name) // Its health is looked at right afterwards.
+		reconcileNow(t, name) // Its health is checked right afterwards.
 		awaitShoot(t, name, "a constraint that forbids hibernation", func(o *unstructured.Unstructured) bool {
 			return conditionOf(o, "constraints", "HibernationPossible")["status"] == "False"
 		})
 		out, err := kubectlE(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p",
 			`{"spec":{"hibernation":{"enabled":true}}}`)
 		if err == nil || !strings.Contains(out, "HibernationPossible") {
-			t.Errorf("it may be hibernated: %v\n%s", err, out)
+			t.Errorf("hibernation is not rejected: %v\n%s", err, out)
 		}
 		kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
 		reconcileNow(t, name)
@@ -103,7 +103,7 @@ func TestSleepAndDeletion(t *testing.T) {
 	step(t, "awake by its schedule, it is as it was, and has the change", func(t *testing.T) {
 		scheduleHibernation(t, name, "end", false)
 		if is := kubectl(t, kubeconfig, "get", "configmap", "before", "-o", "jsonpath={.data.is}"); is != "there" {
-			t.Errorf("what was written before the hibernation is %q", is)
+			t.Errorf("the ConfigMap from before the hibernation has %q", is)
 		}
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=10m")
 		if now := publicAddress(t, kubeconfig, "echo"); now != address {
@@ -118,8 +118,8 @@ func TestSleepAndDeletion(t *testing.T) {
 		})
 		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "load-balancers": 1, "dns": 2})
 	})
-	step(t, "nobody can delete what clings", func(t *testing.T) { cling(t, kubeconfig) })
-	step(t, "a deletion takes all away and leaves nothing in the cloud", func(t *testing.T) {
+	step(t, "a user cannot delete the blocked objects", func(t *testing.T) { cling(t, kubeconfig) })
+	step(t, "the deletion of the Shoot removes everything and leaves nothing in the cloud", func(t *testing.T) {
 		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "confirmation.gardener.cloud/deletion=true",
 			"shoot.gardener.cloud/cleanup-webhooks-finalize-grace-period-seconds=5",
 			"shoot.gardener.cloud/cleanup-extended-apis-finalize-grace-period-seconds=5",
@@ -139,7 +139,7 @@ func TestSleepAndDeletion(t *testing.T) {
 	})
 }
 
-// confinedUntilLater is a line of a spec: changes wait for a window that opens in six hours.
+// confinedUntilLater is a line of a spec by which changes wait for a window that opens in six hours.
 func confinedUntilLater(now time.Time) string {
 	const layout = "150405-0700"
 	begin := now.UTC().Add(6 * time.Hour)
@@ -148,8 +148,7 @@ func confinedUntilLater(now time.Time) string {
 }
 
 // scheduleHibernation gives the Shoot a schedule with one field, start or end, for the next minute, and waits until it
-// is hibernated or awake. A patch that takes longer than that minute is no harm: what a schedule has missed is made up
-// for.
+// is hibernated or awake. The patch may take longer than that minute: missed schedules are caught up on.
 func scheduleHibernation(t *testing.T, name, field string, hibernated bool) {
 	t.Helper()
 	at := time.Now().UTC().Add(time.Minute).Format("4 15 * * *")
@@ -163,7 +162,7 @@ func scheduleHibernation(t *testing.T, name, field string, hibernated bool) {
 	})
 }
 
-// reconcileNow asks for a reconciliation and waits for its end.
+// reconcileNow requests a reconciliation and waits for its end.
 func reconcileNow(t *testing.T, name string) {
 	t.Helper()
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=reconcile")
@@ -183,7 +182,7 @@ func publicAddress(t *testing.T, kubeconfig, service string) (address string) {
 	return address
 }
 
-// cling makes what is in the way of a deletion, and tries to delete something.
+// cling creates objects that block a deletion, and tries to delete one.
 func cling(t *testing.T, kubeconfig string) {
 	t.Helper()
 	applyTestdata(t, kubeconfig, "clingy.yaml", "")
@@ -201,10 +200,10 @@ func cling(t *testing.T, kubeconfig string) {
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/keeper", "--timeout=10m")
 	if starts := kubectl(t, kubeconfig, "exec", "deployment/keeper", "--", "cat", "/data/starts"); strings.Count(starts,
 		"\n") != 2 {
-		t.Errorf("the volume has not been kept from one pod to the next; it tells of these starts:\n%s", starts)
+		t.Errorf("the volume has not been kept from one pod to the next; it has notes of these starts:\n%s", starts)
 	}
 	applyTestdata(t, kubeconfig, "in-the-way.yaml", "")
-	eventually(t, "the webhook to be in the way", func() error {
+	eventually(t, "the webhook to reject requests", func() error {
 		out, err := kubectlE(t, kubeconfig, "delete", "pod", "stuck", "--dry-run=server")
 		if err == nil || !strings.Contains(out, "failed calling webhook") {
 			return fmt.Errorf("the deletion ends with %v\n%s", err, out)
@@ -213,7 +212,7 @@ func cling(t *testing.T, kubeconfig string) {
 	})
 }
 
-// onlyKeptIsLeft waits until the clean-up has left one Deployment of the user, the one that is marked.
+// onlyKeptIsLeft waits until only one Deployment of the user is left, the one that the clean-up has to keep.
 func onlyKeptIsLeft(t *testing.T, name, kubeconfig string) {
 	t.Helper()
 	deployments := dynamicClient(t,
@@ -223,7 +222,7 @@ func onlyKeptIsLeft(t *testing.T, name, kubeconfig string) {
 		if err != nil {
 			if kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o",
 				"name") == "" {
-				t.Fatal("the Shoot is gone, and nobody has seen its Deployments go")
+				t.Fatal("the Shoot is gone, and the deletion of its Deployments was not observed")
 			}
 			return err
 		}
@@ -243,7 +242,7 @@ func onlyKeptIsLeft(t *testing.T, name, kubeconfig string) {
 	})
 }
 
-// cloudHas checks how many objects of each kind the cloud has of a Shoot, by its own lists. Kinds that are not named
+// cloudHas checks the number of a Shoot's objects of each kind in the cloud's own lists. Kinds that are not given must
 // have none.
 func cloudHas(t *testing.T, shoot string, want map[string]int) {
 	t.Helper()
@@ -257,13 +256,13 @@ func cloudHas(t *testing.T, shoot string, want map[string]int) {
 			t.Fatalf("no list of %s: %v\n%s", kind, err, out)
 		}
 		for _, item := range list.Items {
-			// Names or tags have that of the control plane, names of DNS that of the Shoot.
+			// Names or tags contain the name of the control plane, DNS names that of the Shoot.
 			if strings.Contains(string(item), "shoot--dev--"+shoot) || strings.Contains(string(item), `"api.`+shoot+".") {
 				got[kind]++
 			}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what the cloud has of Shoot %s (-want +got):\n%s", shoot, diff)
+		t.Errorf("objects of Shoot %s in the cloud (-want +got):\n%s", shoot, diff)
 	}
 }

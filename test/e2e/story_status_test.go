@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestStatusTellsTheTruth makes a Shoot with credentials that the cloud refuses, which fails and waits for its owner,
-// who corrects them and asks for another try; then the API server is taken away and given back. Status and label say so
-// each time.
+// TestStatusTellsTheTruth creates a Shoot with credentials that the cloud rejects. It fails and waits for its owner,
+// who corrects them and requests a retry. Then the API server is stopped and started again. Status and label report
+// each state.
 func TestStatusTellsTheTruth(t *testing.T) {
 	story(t, firstSeed)
 	const name, secret = "truth", "truth-cloud"
@@ -45,7 +45,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	t.Cleanup(func() { deleteShoot(t, name) })
 
 	var failed *unstructured.Unstructured
-	step(t, "what the cloud refuses fails, with the reason, and is not tried again", func(t *testing.T) {
+	step(t, "a Shoot whose credentials the cloud rejects fails, with the reason, and is not retried", func(t *testing.T) {
 		failed = awaitShoot(t, name, "a failed creation", func(o *unstructured.Unstructured) bool {
 			return lastOperation(o, "state") == "Failed" && label(o) == "unhealthy"
 		})
@@ -53,26 +53,26 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			t.Errorf("the error has codes %v", codes)
 		}
 		if text := statusText(failed); !strings.Contains(text, "access key") {
-			t.Errorf("the status does not tell what is wrong:\n%s", text)
+			t.Errorf("the status does not report the error:\n%s", text)
 		}
 		out := kubectl(t, garden, "-n", projectNS, "get", "shoot", name)
 		if !strings.Contains(out, "Create Failed") || !strings.Contains(out, "unhealthy") {
 			t.Errorf("the list says:\n%s", out)
 		}
 	})
-	step(t, "another try succeeds when it is asked for", func(t *testing.T) {
+	step(t, "a requested retry succeeds", func(t *testing.T) {
 		patch := fmt.Sprintf(`{"data": {"secretKey": %q}}`, key)
 		kubectl(t, garden, "-n", projectNS, "patch", "secret", secret, "-p", patch)
 		now := awaitShoot(t, name, "its status", func(o *unstructured.Unstructured) bool { return o != nil })
 		if got, want := lastOperation(now, "lastUpdateTime"), lastOperation(failed, "lastUpdateTime"); got != want {
-			t.Errorf("it was tried again at %s after it had failed at %s", got, want)
+			t.Errorf("it was retried at %s after it had failed at %s", got, want)
 		}
 		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=retry")
 		awaitShoot(t, name, "success and health", func(o *unstructured.Unstructured) bool {
 			return succeeded(o) && label(o) == "healthy" && allWell(o)
 		})
 	})
-	step(t, "an API server that is gone shows, and when it is back", func(t *testing.T) {
+	step(t, "the status shows that the API server is down, and that it is back", func(t *testing.T) {
 		seed, namespace := adminOf(seedOf(t, name)), "shoot--dev--"+name
 		kubectl(t, seed, "-n", namespace, "scale", "deployment", "kube-apiserver", "--replicas=0")
 		down := awaitShoot(t, name, "APIServerAvailable to be False", func(o *unstructured.Unstructured) bool {

@@ -15,23 +15,23 @@ import (
 	"time"
 )
 
-// Stories are tests of their own that share a landscape: each can be run alone by name, and makes and deletes its
-// Shoots itself. One that finds no landscape, or one that an earlier story broke, brings up another; TestMain takes it
+// Stories are separate tests that share a landscape: each can be run alone by name, and creates and deletes its own
+// Shoots. A story that finds no landscape, or one that an earlier story broke, brings up a new one; TestMain takes it
 // down.
 
-// keepLandscape leaves the landscape of the stories there, to run the next one sooner.
+// keepLandscape keeps the landscape after the stories, so that the next run starts sooner.
 const keepLandscape = "HORTUS_KEEP_LANDSCAPE"
 
 var stories struct {
 	sync.Mutex
-	started bool // The landscape is theirs.
-	running int  // Those that use the landscape now.
+	started bool // The stories have brought up the landscape.
+	running int  // Stories that use the landscape now.
 }
 
-// recovery is how long a landscape may take until the faults of the story before are overcome.
+// recovery is how long a landscape may take to recover from the faults of the previous story.
 const recovery = 3 * time.Minute
 
-// story says that a test needs a landscape, and which part of it.
+// story declares that a test needs a landscape, and which part of it.
 func story(t *testing.T, uses part) {
 	t.Helper()
 	clusters := ownClusters
@@ -43,7 +43,7 @@ func story(t *testing.T, uses part) {
 	}
 	stories.Lock()
 	defer stories.Unlock()
-	// Another story may have taken the second seed away.
+	// Another story may have stopped the second seed.
 	if err := awaitLandscape(t, uses != firstSeed || stories.running == 0); err != nil {
 		if stories.running > 0 {
 			t.Fatalf("the landscape does not work, and other stories use it: %v", err)
@@ -65,7 +65,8 @@ func story(t *testing.T, uses part) {
 	})
 }
 
-// awaitLandscape until it works, or its garden alone. One that is not there is not waited for.
+// awaitLandscape waits until the landscape works, or only its garden. It does not wait for a landscape that does not
+// exist.
 func awaitLandscape(t *testing.T, whole bool) error {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(stateDir, "landscape")); err != nil {
@@ -92,7 +93,7 @@ func awaitLandscape(t *testing.T, whole bool) error {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// All stories wait for slots at once; those that go first could not begin behind others that wait for them.
+	// All stories wait for slots at the same time, so that those of a higher rank need not wait for others to begin.
 	if err := flag.Set("test.parallel", "1000"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -111,16 +112,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newShoot makes a Shoot of an example under another name on the first seed, and waits until it is there. It is deleted
-// at the end of the story.
+// newShoot creates a Shoot from an example under another name on the first seed, and waits until it has been created.
+// It is deleted at the end of the story.
 func newShoot(t *testing.T, file, name string) {
 	t.Helper()
 	applyShootOn(t, file, name, "local-1")
 	awaitSucceeded(t, name)
 }
 
-// applyShoot makes a Shoot of testdata. Its window for maintenance is far ahead, so that its versions stay while the
-// story lasts.
+// applyShoot creates a Shoot from testdata. Its maintenance time window is hours away, so that its versions do not
+// change during the story.
 func applyShoot(t *testing.T, file string) {
 	t.Helper()
 	const form = "150405-0700"

@@ -40,8 +40,8 @@ spec:
 func TestUpdatesOfNodes(t *testing.T) {
 	story(t, firstSeed)
 	const name = "updates"
-	// How many nodes each pool has, and how many of them stay when the machine image changes: of a pool with one more
-	// machine meanwhile all but one.
+	// The number of nodes of each pool, and how many of them stay when the machine image changes: in a pool with surge all
+	// but one.
 	pools := []struct {
 		name        string
 		nodes, stay int

@@ -16,8 +16,8 @@ import (
 )
 
 // TestVolumesOutliveNodes has a pod note each of its starts on a volume, while its node is replaced, its control plane
-// is moved, and its cluster sleeps. No note may be lost. A claim that is deleted takes its volume along, and so does
-// the Shoot.
+// is moved, and its cluster is hibernated. No note may be lost. The volume of a deleted claim is deleted, as are the
+// volumes of a deleted Shoot.
 func TestVolumesOutliveNodes(t *testing.T) {
 	story(t, bothSeeds)
 	const name, source, destination, namespace = "durable", "local-1", "local-2", "shoot--dev--durable"
@@ -26,11 +26,11 @@ func TestVolumesOutliveNodes(t *testing.T) {
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
 	renew := func() { kubeconfig = shootKubeconfig(t, name) }
-	var nodes []string // Those that the pod was started on, in order.
+	var nodes []string // Nodes on which the pod was started, in order.
 	started := func(t *testing.T) {
 		t.Helper()
 		var node string
-		eventually(t, "a ready pod on a node that is there", func() error {
+		eventually(t, "a ready pod on an existing node", func() error {
 			const state = `jsonpath={.metadata.deletionTimestamp}/{.status.conditions[?(@.type=="Ready")].status}/{.spec.nodeName}`
 			out, err := kubectlE(t, kubeconfig, "get", "pod", "durable-0", "-o", state)
 			if err != nil || !strings.HasPrefix(out, "/True/") {
@@ -60,16 +60,16 @@ func TestVolumesOutliveNodes(t *testing.T) {
 		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/spare", "--timeout=10m")
 		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "dns": 2, "volumes": 2})
 	})
-	step(t, "a volume goes with its claim", func(t *testing.T) {
+	step(t, "a volume is deleted with its claim", func(t *testing.T) {
 		kubectl(t, kubeconfig, "delete", "pod/spare", "pvc/spare")
-		eventually(t, "the cloud's list without it", func() error {
+		eventually(t, "the cloud's list without the volume", func() error {
 			if volume := volumeOf(t, name, "default/spare"); volume != nil {
 				return fmt.Errorf("there is %+v", *volume)
 			}
 			return nil
 		})
 	})
-	step(t, "a pod finds its data on another node after a roll", func(t *testing.T) {
+	step(t, "a pod finds its data on another node after a rolling update", func(t *testing.T) {
 		start := time.Now()
 		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p",
 			`[{"op":"replace","path":"/spec/provider/workers/0/machine/type","value":"medium"}]`)
@@ -84,7 +84,7 @@ func TestVolumesOutliveNodes(t *testing.T) {
 		started(t)
 		t.Logf("replaced in %s", time.Since(start).Round(time.Second))
 	})
-	step(t, "a move of the control plane leaves pod and volume alone", func(t *testing.T) {
+	step(t, "a move of the control plane does not affect pod and volume", func(t *testing.T) {
 		before := podStarts(t, kubeconfig)["durable-0"]
 		hortus(t, "move", "shoot", name, "-n", projectNS, "--to", destination)
 		awaitLeft(t, name, source)
@@ -92,7 +92,7 @@ func TestVolumesOutliveNodes(t *testing.T) {
 		if after := podStarts(t, kubeconfig)["durable-0"]; after != before {
 			t.Errorf("the pod was started at %s with %s restarts, now at %s with %s", before[0], before[1], after[0], after[1])
 		}
-		kubectl(t, kubeconfig, "delete", "pod", "durable-0") // Its volume is attached by another seed's controller.
+		kubectl(t, kubeconfig, "delete", "pod", "durable-0") // The controller of another seed attaches its volume.
 		started(t)
 	})
 	step(t, "after hibernation, the data are there", func(t *testing.T) {
@@ -108,13 +108,13 @@ func TestVolumesOutliveNodes(t *testing.T) {
 		renew()
 		started(t)
 	})
-	step(t, "the Shoot takes its volumes along", func(t *testing.T) {
+	step(t, "the volumes of a Shoot are deleted with it", func(t *testing.T) {
 		deleteShoot(t, name)
 		cloudHas(t, name, map[string]int{})
 	})
 }
 
-// volumeOf returns the volume that the cloud has for a claim of a Shoot, or nil.
+// volumeOf returns the cloud's volume for a claim of a Shoot, or nil.
 func volumeOf(t *testing.T, shoot, claim string) *cloud.Volume {
 	t.Helper()
 	var list struct {

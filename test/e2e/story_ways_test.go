@@ -19,8 +19,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestWaysIntoShoot goes all ways between a Shoot and its API server, in both directions, lets a new node wait for all
-// that is critical to it, and logs in to nodes.
+// TestWaysIntoShoot uses all connections between a Shoot and its API server, in both directions, has a new node wait
+// for its critical components, and logs in to nodes.
 func TestWaysIntoShoot(t *testing.T) {
 	story(t, firstSeed)
 	const name = "ways"
@@ -29,7 +29,7 @@ func TestWaysIntoShoot(t *testing.T) {
 	applyTestdata(t, kubeconfig, "inside.yaml", "")
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/inside", "--timeout=10m")
 
-	step(t, "logs, commands and forwarded ports go through the tunnel", func(t *testing.T) {
+	step(t, "logs, commands and forwarded ports use the tunnel", func(t *testing.T) {
 		eventually(t, "a log", func() error {
 			if out := kubectl(t, kubeconfig, "logs", "inside"); !strings.Contains(out, "inside listens on :8080") {
 				return fmt.Errorf("the log is %q", out)
@@ -49,12 +49,12 @@ func TestWaysIntoShoot(t *testing.T) {
 	var machine *sshMachine
 	step(t, "people log in to nodes with keys that rotate",
 		func(t *testing.T) { machine = logsInToNode(t, kubeconfig, name) })
-	step(t, "a new node waits for all that is critical", func(t *testing.T) { waitsForCritical(t, kubeconfig, name) })
+	step(t, "a new node waits for its critical components", func(t *testing.T) { waitsForCritical(t, kubeconfig, name) })
 	step(t, "a node has the same host key after a reboot", func(t *testing.T) { keepsHostKey(t, machine, name) })
 }
 
-// reachesAPIServer has a pod ask its API server, by each name that pods have for it. The address that these lead to is
-// one that only the proxies of the Shoot's nodes listen at; the gateway counts what they pass on.
+// reachesAPIServer has a pod query its API server by each of its names in pods. Only the proxies of the Shoot's nodes
+// listen on the address of these names; the gateway counts their connections.
 func reachesAPIServer(t *testing.T, kubeconfig, admin, shoot string) {
 	t.Helper()
 	advertised := kubectl(t, kubeconfig, "get", "endpointslices", "-l", "kubernetes.io/service-name=kubernetes",
@@ -73,16 +73,16 @@ func reachesAPIServer(t *testing.T, kubeconfig, admin, shoot string) {
 	for _, name := range names {
 		request := "exec /echo get --token-file " + token + " https://" + name + "/api/v1/namespaces/kube-system"
 		if out := kubectl(t, kubeconfig, "exec", "inside", "--", "sh", "-c", request); !strings.Contains(out, namespace) {
-			t.Errorf("%s does not lead to the API server of this Shoot, whose namespace kube-system is %s:\n%s", name, namespace,
+			t.Errorf("%s is not the API server of this Shoot, whose namespace kube-system is %s:\n%s", name, namespace,
 				out)
 		}
 	}
 	if after := proxiedConnections(t, admin); after < before+len(names) {
-		t.Errorf("the gateway has passed on %d connections of proxies, want at least %d", after-before, len(names))
+		t.Errorf("the gateway has forwarded %d connections of proxies, want at least %d", after-before, len(names))
 	}
 }
 
-// proxiedConnections is how many connections with the PROXY protocol the gateways of a seed have passed on.
+// proxiedConnections is the number of connections with the PROXY protocol that the gateways of a seed have forwarded.
 func proxiedConnections(t *testing.T, admin string) int {
 	t.Helper()
 	pods := kubectl(t, admin, "-n", "hortus-gateway", "get", "pods", "-l", "app=gateway",
@@ -99,7 +99,7 @@ func proxiedConnections(t *testing.T, admin string) int {
 	return total
 }
 
-// counted sums up the samples of metrics that are chosen, in their text format.
+// counted returns the sum of the selected samples of metrics in the text format.
 func counted(t *testing.T, metrics string, chosen func(line string) bool) int {
 	t.Helper()
 	total := 0
@@ -117,7 +117,8 @@ func counted(t *testing.T, metrics string, chosen func(line string) bool) int {
 	return total
 }
 
-// asksPods has a pod serve a validating webhook, a conversion and an aggregated API. All of its answers name the pod.
+// asksPods has a pod serve a validating webhook, a conversion and an aggregated API. All of its responses contain the
+// name of the pod.
 func asksPods(t *testing.T, kubeconfig string) {
 	t.Helper()
 	serveTLS(t, kubeconfig)
@@ -126,7 +127,7 @@ func asksPods(t *testing.T, kubeconfig string) {
 		return applyText(t, kubeconfig, fmt.Sprintf(
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %[1]s, namespace: default, labels: {echo: %[1]s}}\n", verdict))
 	}
-	eventually(t, "a ConfigMap that the webhook refuses", func() error {
+	eventually(t, "a ConfigMap that the webhook rejects", func() error {
 		out, err := configMap("deny")
 		if err == nil {
 			kubectl(t, kubeconfig, "delete", "configmap", "deny") // The API server did not know the webhook yet.
@@ -137,7 +138,7 @@ func asksPods(t *testing.T, kubeconfig string) {
 		return nil
 	})
 	if out, err := configMap("allow"); err != nil {
-		t.Errorf("the webhook refuses what it should allow: %v\n%s", err, out)
+		t.Errorf("the webhook rejects a ConfigMap that it should allow: %v\n%s", err, out)
 	}
 
 	eventually(t, "an object that is converted", func() error {
@@ -165,7 +166,8 @@ func asksPods(t *testing.T, kubeconfig string) {
 	})
 }
 
-// serveTLS applies what the API server asks of pods, with a certificate for the Service, and waits for the pod.
+// serveTLS applies the pod, the Service and the configuration by which the API server calls it, with a certificate for
+// the Service, and waits for the pod.
 func serveTLS(t *testing.T, kubeconfig string) {
 	t.Helper()
 	ca, err := pki.NewCA("ways", clock.RealClock{})
@@ -200,8 +202,8 @@ const (
 	lateDriver    = "late.csi.example.com"
 )
 
-// waitsForCritical adds a node for which a DaemonSet, a pod and a CSI driver come late, one after the other: other pods
-// have to wait for all of them. The node that was there before is not bothered.
+// waitsForCritical adds a node on which a DaemonSet, a pod and a CSI driver start late, one after the other: other pods
+// have to wait for all of them. The existing node is not affected.
 func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	t.Helper()
 	old := nodeOfPool(t, kubeconfig, "pool")
@@ -223,7 +225,8 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	if out, err := applyText(t, kubeconfig, strings.ReplaceAll(testdata(t, "held.yaml"), "NODE", node)); err != nil {
 		t.Fatalf("apply held.yaml: %v\n%s", err, out)
 	}
-	// waits until an event about the new node says what it waits for, which has to keep other pods off it.
+	// waits until an event about the new node reports what it waits for, and checks that this keeps other pods off the
+	// node.
 	waits := func(reason, what string) {
 		t.Helper()
 		awaitNodeEvent(t, kubeconfig, node, reason, what)
@@ -239,11 +242,11 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 
 	waits("UnscheduledNodeCriticalDaemonSets", "kube-system/late")
 	kubectl(t, kubeconfig, "-n", "kube-system", "create", "serviceaccount", "late")
-	// What could not make its pods tries it later and later; one that is changed does so at once.
+	// Controllers retry failed creations of pods at growing intervals, but at once after a change.
 	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "daemonset", "late", "example.com/try=again")
 	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "daemonset/late", "--timeout=10m")
 	waits("UnreadyNodeCriticalPods", "kube-system/held")
-	eventually(t, "the pod that is held to be let go", func() error {
+	eventually(t, "the held pod to become ready", func() error {
 		if out, err := kubectlE(t, kubeconfig, "-n", "kube-system", "exec", "held", "--", "touch",
 			"/state/ready"); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
@@ -253,7 +256,7 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	waits("UnreadyRequiredCSIDrivers", lateDriver)
 	driver := fmt.Sprintf(`[{"op":"add","path":"/spec/drivers/-","value":{"name":%q,"nodeID":%q,"topologyKeys":[]}}]`,
 		lateDriver, node)
-	eventually(t, "the driver beside that of the provider", func() error {
+	eventually(t, "the driver in addition to the provider's", func() error {
 		if out, err := kubectlE(t, kubeconfig, "patch", "csinode", node, "--type=json", "-p", driver); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}
@@ -262,7 +265,7 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/ordinary", "--timeout=10m")
 	awaitNodeEvent(t, kubeconfig, node, "NodeCriticalComponentsReady", "")
 	if hasTaint(t, kubeconfig, node) {
-		t.Error("the node takes pods and has the taint")
+		t.Error("the node accepts pods, but has the taint")
 	}
 	awaitSucceeded(t, shoot)
 }

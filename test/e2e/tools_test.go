@@ -32,14 +32,14 @@ const (
 	projectNS  = "garden-dev"
 )
 
-// patience bounds every wait for a state. It is far beyond what two busy cores need, even to build a Kubernetes
-// version, and only ends runs that are stuck.
+// patience bounds every wait for a state. It is far more than two busy cores need, even to build a Kubernetes version,
+// and only ends runs that are stuck.
 const patience = 20 * time.Minute
 
-// shoots is all that a client has to know of the API: no type of ours is used.
+// shoots is the only part of the API that a client has to know: none of our types is used.
 var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
 
-// hortus runs the command as a person would and returns its output.
+// hortus runs the command as a user would and returns its output.
 func hortus(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := run(t, filepath.Join(repository, ".build", "hortus"), args...)
@@ -128,9 +128,9 @@ func awaitShoot(
 			return current
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("Shoot %s: waited %s for: %s; it is\n%s", name, patience, what, statusText(last))
+			t.Fatalf("Shoot %s: timeout after %s waiting for: %s; it is\n%s", name, patience, what, statusText(last))
 		}
-		if err != nil { // The API server may be down: that is part of some tests.
+		if err != nil { // The API server may be down, on purpose in some tests.
 			pause(ctx)
 			continue
 		}
@@ -162,7 +162,7 @@ func (w *shootWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 	return w.resource.Watch(ctx, o)
 }
 
-// pause is the time between tries against something that is known to be down; the test waits for a state, not for it.
+// pause is the time between attempts while a server is known to be down; tests wait for states, not for times.
 func pause(ctx context.Context) {
 	pauseFor(ctx, 200*time.Millisecond)
 }
@@ -174,11 +174,11 @@ func pauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// longestPause between two tries of [eventually].
+// longestPause between two attempts of [eventually].
 const longestPause = time.Second
 
-// eventually tries until the check succeeds. The pauses between tries get longer: most checks start a program, which
-// takes a tenth of a second of a processor that the others need.
+// eventually repeats the check until it succeeds. The pauses between attempts get longer: most checks start a program,
+// which takes 0.1 s of CPU time that other tests need.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -195,7 +195,7 @@ func eventually(t *testing.T, what string, check func() error) {
 	}
 }
 
-// forward makes a port of a pod or of a Service reachable while f runs, also one that is open inside the pod only.
+// forward makes a port of a pod or of a Service reachable while f runs, even a port that listens only inside the pod.
 func forward(t *testing.T, kubeconfig, namespace, to, port string, f func(url string)) {
 	t.Helper()
 	local := freePort(t)
@@ -208,7 +208,7 @@ func forward(t *testing.T, kubeconfig, namespace, to, port string, f func(url st
 	f("http://127.0.0.1:" + local)
 }
 
-// answer is the body of what a URL answers with status 200. It may take a moment until there is an answer.
+// answer returns the body of a response with status 200. It waits until there is one.
 func answer(t *testing.T, url string) string {
 	t.Helper()
 	var body []byte
@@ -246,7 +246,7 @@ func lastOperation(o *unstructured.Unstructured, field string) string {
 	return fmt.Sprint(value)
 }
 
-// succeeded says that everything the Shoot's spec asks for is done.
+// succeeded says whether the Shoot's newest spec has been reconciled.
 func succeeded(o *unstructured.Unstructured) bool {
 	if o == nil {
 		return false
@@ -260,7 +260,7 @@ func awaitSucceeded(t *testing.T, name string) *unstructured.Unstructured {
 	return awaitShoot(t, name, "lastOperation Succeeded", succeeded)
 }
 
-// shootKubeconfig asks for a kubeconfig of the Shoot as its owner would, and returns the file.
+// shootKubeconfig requests a kubeconfig of the Shoot as its owner would, and returns the file.
 func shootKubeconfig(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".kubeconfig")

@@ -20,15 +20,15 @@ import (
 const (
 	// writePeriod is the pause between two writes of a writer.
 	writePeriod = 50 * time.Millisecond
-	// writeTimeout bounds one of them: a client that waits longer has given up.
+	// writeTimeout bounds one write.
 	writeTimeout = 10 * time.Second
 )
 
-// writer is a client of a Shoot that writes all the time, each time over a new connection, and remembers what the API
-// server has acknowledged.
+// writer is a client of a Shoot that writes all the time, each time over a new connection, and remembers the
+// acknowledged writes.
 type writer struct {
 	prefix string
-	// send makes one object.
+	// send creates one object.
 	send func(ctx context.Context, name string) error
 
 	stop context.CancelFunc
@@ -37,14 +37,15 @@ type writer struct {
 	mu     sync.Mutex
 	config *rest.Config
 	acked  []string
-	// last is when the last write was acknowledged, gap the longest time between two, failed the errors by text.
+	// last is the time of the last acknowledged write, gap the longest time between two, failed the number of errors by
+	// text.
 	last   time.Time
 	gap    time.Duration
 	gapEnd time.Time
 	failed map[string]int
 }
 
-// startWriter makes a writer for the Shoot behind a kubeconfig file. It stops with the test at the latest.
+// startWriter creates a writer for the Shoot of a kubeconfig file. It stops with the test at the latest.
 func startWriter(t *testing.T, kubeconfig string) *writer {
 	t.Helper()
 	w := &writer{}
@@ -62,7 +63,7 @@ func (w *writer) start(t *testing.T) {
 	t.Cleanup(w.end)
 }
 
-// use makes the writer go on with another kubeconfig.
+// use makes the writer continue with another kubeconfig.
 func (w *writer) use(t *testing.T, kubeconfig string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -97,7 +98,7 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// write makes one ConfigMap. One that is there already has been written by an earlier try whose answer was lost.
+// write creates one ConfigMap. If it exists already, an earlier attempt has created it, whose response was lost.
 func (w *writer) write(ctx context.Context, name string) error {
 	w.mu.Lock()
 	config := w.config
@@ -184,7 +185,7 @@ func (w *writer) silent() time.Duration {
 	return time.Since(w.last)
 }
 
-// check ends the writer and compares what was acknowledged with what the Shoot has. It returns how much that was.
+// check ends the writer and compares the acknowledged writes with the objects in the Shoot. It returns their number.
 func (w *writer) check(t *testing.T, kubeconfig string) int {
 	t.Helper()
 	w.end()
@@ -192,7 +193,7 @@ func (w *writer) check(t *testing.T, kubeconfig string) int {
 	return len(w.acked)
 }
 
-// checkFirst looks for the first n acknowledged writes in the Shoot, and prints how many of the others there are.
+// checkFirst checks that the first n acknowledged writes are in the Shoot, and prints how many of the others are.
 func (w *writer) checkFirst(t *testing.T, kubeconfig string, n int) {
 	t.Helper()
 	var list struct {
@@ -227,7 +228,7 @@ func (w *writer) checkFirst(t *testing.T, kubeconfig string, n int) {
 	}
 }
 
-// awaitMore waits until so many more writes are acknowledged.
+// awaitMore waits until the given number of further writes is acknowledged.
 func (w *writer) awaitMore(t *testing.T, more int) {
 	t.Helper()
 	before := w.acknowledged()
@@ -239,7 +240,8 @@ func (w *writer) awaitMore(t *testing.T, more int) {
 	})
 }
 
-// during runs a change while the writer writes, prints the longest gap, and fails if it is above the bound.
+// during runs a change while the writer writes, prints the longest gap between acknowledged writes, and fails if it is
+// above the bound.
 func (w *writer) during(t *testing.T, what string, bound time.Duration, change func()) {
 	t.Helper()
 	w.longestGap()
