@@ -23,7 +23,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// startBackupControllers runs them as the confined gardenlet of a Seed, with the caches of the real process.
+// startBackupControllers runs the controllers of backups with the confined credentials of a Seed's gardenlet, and with
+// the caches of the real process.
 func startBackupControllers(t *testing.T, e *env.Environment, seed string) {
 	t.Helper()
 	gardenScheme, err := GardenScheme()
@@ -49,7 +50,7 @@ func startBackupControllers(t *testing.T, e *env.Environment, seed string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No period is short enough to be of help: only watches are.
+	// The periods are too long to help: only watches trigger reconciliations.
 	buckets := &backupbucket.Reconciler{
 		Garden: garden, Seed: e.Client, Clock: clock.RealClock{}, Events: events.NewFakeRecorder(1000), SeedName: seed,
 		SyncPeriod: time.Hour,
@@ -159,7 +160,7 @@ func TestBackupControllersAreDrivenByWatches(t *testing.T) {
 	object.Name = entry.Name
 	succeed(t, e, &extensionsv1alpha1.BackupEntry{ObjectMeta: object})
 	reaches(entry, ofEntry, corev1beta1.LastOperationStateSucceeded)
-	for _, o := range []client.Object{entry, bucket} { // The end of the one is what the other waits for.
+	for _, o := range []client.Object{entry, bucket} { // The second controller waits for the end of the first object.
 		if err := e.Client.Delete(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	env.Main(m, env.WithSeedAuthorizer(), env.WithCRDs(crds.Seed()...), env.WithScheme(extensionsv1alpha1.AddToScheme))
 }
 
-// TestConfinedGardenletStarts: what the gardenlet reads and watches at its start is what the seed authorizer allows.
+// TestConfinedGardenletStarts: the seed authorizer allows everything that the gardenlet reads and watches at its start.
 func TestConfinedGardenletStarts(t *testing.T) {
 	e := env.Shared(t)
 	e.GardenRoles(t)
@@ -53,8 +53,8 @@ func TestConfinedGardenletStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	go func() { _ = watched.Start(ctx) }() // Its end is the test's.
+	go func() { _ = watched.Start(ctx) }() // It ends with the test.
 	if !watched.WaitForCacheSync(ctx) {
-		t.Error("the caches are not filled: a watch is refused")
+		t.Error("the caches are not filled: a watch is forbidden")
 	}
 }

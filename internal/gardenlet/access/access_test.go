@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// world is a garden with one Seed, whose cluster is the garden's own, and with a signer whose time is the test's.
+// world is a garden with one Seed, whose cluster is the garden's own, and with a signer that uses the clock of the
+// test.
 type world struct {
 	*env.Environment
 	t     *testing.T
@@ -46,7 +47,7 @@ type world struct {
 	clock *testclock.FakeClock
 	seed  *corev1beta1.Seed
 	file  string
-	// events are those of the Reconciler made last.
+	// events are those of the newest Reconciler.
 	events *events.FakeRecorder
 }
 
@@ -77,7 +78,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) user() string { return corev1beta1.SeedUserPrefix + w.seed.Name }
 
-// give writes a kubeconfig as an operator does, valid for a year from now on.
+// give writes a kubeconfig as an operator does. Its certificate is valid for a year from now on.
 func (w *world) give() {
 	w.t.Helper()
 	pair, err := w.ca.Issue(pki.Request{
@@ -97,7 +98,7 @@ func (w *world) give() {
 	}
 }
 
-// start is what the gardenlet does when it starts.
+// start does what the gardenlet does at its start.
 func (w *world) start(secret *config.SecretReference) *Reconciler {
 	w.t.Helper()
 	connection := &config.GardenClientConnection{
@@ -124,7 +125,7 @@ func (w *world) step(r *Reconciler) time.Duration {
 	return result.RequeueAfter
 }
 
-// decide lets the controller-manager decide about a request.
+// decide has the controller-manager decide about a request.
 func (w *world) decide(request *certificatesv1.CertificateSigningRequest) {
 	w.t.Helper()
 	controller := &approver.Reconciler{Garden: w.Client, Direct: w.Client, Clock: w.clock}
@@ -160,16 +161,15 @@ func (w *world) sign(name string) {
 	}
 }
 
-// renew takes a renewal that is due to its end. The seed authorizer is a process of its own and has to learn of the
-// request.
+// renew steps a due renewal to its end. The seed authorizer is a separate process and first has to see the request.
 func (w *world) renew(r *Reconciler) (next time.Duration) {
 	w.t.Helper()
 	if next := w.step(r); next != answerPeriod || r.pending == nil {
-		w.t.Fatalf("no certificate is requested; the next look is in %s", next)
+		w.t.Fatalf("no certificate is requested; the next check is in %s", next)
 	}
 	w.step(r)
 	if r.pending == nil {
-		w.t.Fatal("the request is forgotten before it is answered")
+		w.t.Fatal("the request is dropped before it is answered")
 	}
 	w.sign(r.pending.name)
 	env.Eventually(w.t, "the new certificate is used", func() (bool, error) {
@@ -190,7 +190,7 @@ func (w *world) event() string {
 
 func TestJoining(t *testing.T) {
 	w := newWorld(t)
-	w.clock.SetTime(time.Now()) // The kube-apiserver looks at its own clock.
+	w.clock.SetTime(time.Now()) // The kube-apiserver uses its own clock.
 	ns := w.Namespace(t, nil)
 	token, secret := bootstraptoken.New(w.seed.Name, time.Now().Add(time.Hour))
 	w.Create(t, secret)
@@ -224,7 +224,7 @@ func TestJoining(t *testing.T) {
 		*Access
 		err error
 	}
-	// open is the start of a gardenlet, answer what the controllers of the garden do about its request meanwhile.
+	// open is the start of a gardenlet; answer is what the controllers of the garden do with its request meanwhile.
 	open := func(answer func(request *certificatesv1.CertificateSigningRequest)) opened {
 		done := make(chan opened)
 		go func() {
@@ -260,7 +260,7 @@ func TestJoining(t *testing.T) {
 	if again := open(nil); again.err != nil || !again.cert.Equal(first.cert) {
 		t.Errorf("the next start does not use the certificate: %v", again.err)
 	}
-	// Whoever has found the token gets nothing any more.
+	// The token is of no use to anybody else any more.
 	connection.KubeconfigSecret.Name = "another"
 	const used = "the token has been used by request"
 	if second := open(w.decide); second.err == nil || !strings.Contains(second.err.Error(), used) {
@@ -277,12 +277,12 @@ func TestJoining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, "the kube-apiserver has heard of it", func() (bool, error) {
+	env.Eventually(t, "the kube-apiserver knows the token", func() (bool, error) {
 		err := stranger.Get(t.Context(), client.ObjectKey{Name: "x"}, &certificatesv1.CertificateSigningRequest{})
 		return apierrors.IsUnauthorized(err), err
 	})
 	if third := open(nil); third.err == nil || !strings.Contains(third.err.Error(), "hortus garden bootstrap-kubeconfig") {
-		t.Errorf("a token that is gone: %v", third.err)
+		t.Errorf("a deleted token: %v", third.err)
 	}
 }
 
@@ -316,14 +316,14 @@ func TestRenewal(t *testing.T) {
 	if got := w.start(secret).Access.cert; !got.Equal(second) {
 		t.Errorf("after a restart the certificate is that of %s", got.NotBefore)
 	}
-	// Another replica takes what the first one has stored.
+	// Another replica uses the certificate that the first one has stored.
 	other := w.start(secret)
 	w.renew(r)
 	w.step(other)
 	if !other.Access.cert.Equal(r.Access.cert) || other.pending != nil {
-		t.Error("the other replica does not take the stored certificate")
+		t.Error("the other replica does not use the stored certificate")
 	}
-	// The Secret alone is enough, and says where the garden is.
+	// The Secret alone is sufficient: it has the address of the garden.
 	alone, err := Open(t.Context(), &config.GardenClientConnection{KubeconfigSecret: secret}, w.seed.Name, w.Client,
 		"test", w.clock)
 	if err != nil {
@@ -336,7 +336,7 @@ func TestRenewal(t *testing.T) {
 	w.clock.Step(time.Hour)
 	w.give()
 	if got := w.start(secret).Access.cert; !got.NotBefore.After(r.Access.cert.NotBefore) {
-		t.Errorf("the kubeconfig of the operator is not used, but a certificate of %s", got.NotBefore)
+		t.Errorf("the operator's kubeconfig is not used, but a certificate from %s", got.NotBefore)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestRenewalInAFile(t *testing.T) {
 		t.Errorf("files are left: %v, %v", files, err)
 	}
 
-	// A file that cannot be replaced, since its directory is gone: the certificate is used nevertheless.
+	// The file cannot be replaced, since its directory is gone; the certificate is used nevertheless.
 	w.clock.Step(90 * day)
 	if err := os.RemoveAll(filepath.Dir(w.file)); err != nil {
 		t.Fatal(err)
@@ -396,7 +396,7 @@ func TestOperation(t *testing.T) {
 		t.Errorf("renewed again in %s", next)
 	}
 
-	// A kubeconfig of somebody else cannot be renewed, and says so.
+	// The certificate of another user is not renewed, and an event reports that.
 	pair, err := w.ca.Issue(pki.Request{CommonName: "admin", Usage: pki.Client})
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +410,7 @@ func TestOperation(t *testing.T) {
 	}
 	r = w.start(nil)
 	if next := w.step(r); next != 0 || w.event() != "" {
-		t.Errorf("a certificate of somebody else is renewed in %s", next)
+		t.Errorf("a certificate of another user is renewed in %s", next)
 	}
 	operate()
 	w.step(r)
@@ -419,7 +419,7 @@ func TestOperation(t *testing.T) {
 	}
 }
 
-// TestRefusal: a gardenlet does not get the certificate of another seed, and asks again after a refusal.
+// TestRefusal: a gardenlet does not get the certificate of another seed, and requests one again after a refusal.
 func TestRefusal(t *testing.T) {
 	w := newWorld(t)
 	w.give()
@@ -467,19 +467,19 @@ func TestRefusal(t *testing.T) {
 	}
 	w.renew(r)
 
-	// A request that nobody answers is given up for another one.
+	// A request that nobody answers is replaced by a new one.
 	w.clock.Step(90 * day)
 	w.step(r)
 	abandoned := r.pending.name
 	w.clock.Step(answerTimeout + time.Second)
 	w.step(r)
 	if r.pending == nil || r.pending.name == abandoned {
-		t.Error("the request is not made again")
+		t.Error("the request is not repeated")
 	}
 }
 
-// TestRenewalSurvivesFailedWrites: whatever write fails first, the renewal ends with one certificate in use and in the
-// Secret.
+// TestRenewalSurvivesFailedWrites: whichever write fails first, the renewal ends with the same certificate in use and
+// in the Secret.
 func TestRenewalSurvivesFailedWrites(t *testing.T) {
 	w := newWorld(t)
 	w.give()
@@ -517,7 +517,7 @@ func TestRenewalSurvivesFailedWrites(t *testing.T) {
 
 var errFailing = errors.New("out of order")
 
-// failing creates nothing.
+// failing rejects every creation.
 type failing struct{ client.Client }
 
 func (failing) Create(context.Context, client.Object, ...client.CreateOption) error {

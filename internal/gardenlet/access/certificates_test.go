@@ -23,19 +23,18 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificatesOverTime: a gardenlet always has a valid certificate, by whatever chance it is renewed, with a signer
-// that gives 365 days whatever is asked for, and if nothing in the garden answers for the first month after the
-// request.
+// TestCertificatesOverTime: a gardenlet always has a valid certificate, for all random times of the renewal, with a
+// signer that always grants 365 days, and if nothing in the garden answers for the first month after the request.
 func TestCertificatesOverTime(t *testing.T) {
 	for name, tc := range map[string]struct {
 		chance   float64
 		last     time.Duration
-		silent   time.Duration // How long requests are not answered.
+		silent   time.Duration // The time in which requests are not answered.
 		replaced int
 	}{
-		"13 months, renewed early":                     {chance: 0, last: 396 * day, replaced: 1},
-		"13 months, renewed late":                      {chance: 0.999, last: 396 * day, replaced: 1},
-		"13 months, renewed late, answered much later": {chance: 0.999, last: 396 * day, silent: 30 * day, replaced: 1},
+		"13 months, renewed early":                        {chance: 0, last: 396 * day, replaced: 1},
+		"13 months, renewed late":                         {chance: 0.999, last: 396 * day, replaced: 1},
+		"13 months, renewed late, answered a month later": {chance: 0.999, last: 396 * day, silent: 30 * day, replaced: 1},
 		"9 years": {chance: 0.5, last: 9 * certificates.Year, replaced: 10},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +45,7 @@ func TestCertificatesOverTime(t *testing.T) {
 	}
 }
 
-// moveGardenlet lets a gardenlet look at its certificate every day, and returns how often it was replaced.
+// moveGardenlet has a gardenlet check its certificate every day, and returns how often it was replaced.
 func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int {
 	const seedName, row = "s", "gardenlet"
 	must := func(err error) {
@@ -83,7 +82,7 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 		Chance:   func() float64 { return chance },
 		SeedName: seedName, Window: Window{80, 90},
 	}
-	// sign answers the request that is open, for 365 days.
+	// sign answers the open request with a certificate for 365 days.
 	sign := func() {
 		request := &certificatesv1.CertificateSigningRequest{}
 		must(garden.Get(t.Context(), client.ObjectKey{Name: r.pending.name}, request))
@@ -100,9 +99,9 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 		_, err := r.Reconcile(t.Context(), seed.DeepCopy())
 		must(err)
 	}
-	// The window is a tenth of the life.
+	// The window is a tenth of the lifetime.
 	watch := certificates.NewWatch(t, certificates.Named(certificates.Garden, row), certificates.Year/10+day+silent)
-	var asked time.Time // When the request was made that nobody has answered.
+	var asked time.Time // Creation time of the unanswered request.
 	for at := time.Duration(0); at <= last; at += day {
 		clock.SetTime(day0.Add(at))
 		watch.Use(row, access.cert, clock.Now())

@@ -32,10 +32,10 @@ func TestRenewAt(t *testing.T) {
 		chance float64
 		want   time.Duration
 	}{
-		"the begin of the window": {Window{80, 90}, 0, 800 * day},
-		"its middle":              {Window{80, 90}, 0.5, 850 * day},
-		"near its end":            {Window{80, 90}, 0.99, 899 * day},
-		"a window without length": {Window{50, 50}, 0.7, 500 * day},
+		"the beginning of the window": {Window{80, 90}, 0, 800 * day},
+		"its middle":                  {Window{80, 90}, 0.5, 850 * day},
+		"near its end":                {Window{80, 90}, 0.99, 899 * day},
+		"a window without length":     {Window{50, 50}, 0.7, 500 * day},
 	} {
 		if got := renewAt(year, tc.window, tc.chance).Sub(day0); got.Round(time.Minute) != tc.want {
 			t.Errorf("%s: renewed after %s, want %s", name, got, tc.want)
@@ -50,16 +50,16 @@ func TestNewer(t *testing.T) {
 		now    time.Duration
 		want   bool
 	}{
-		"renewed":                                {issuedTo("a", day0.Add(80*day), 100*day), 85 * day, true},
-		"renewed, and the given one has expired": {issuedTo("a", day0.Add(80*day), 100*day), 150 * day, true},
-		"both have expired":                      {issuedTo("a", day0.Add(80*day), 100*day), 200 * day, false},
-		"the operator gives one after a renewal": {issuedTo("a", day0.Add(-80*day), 400*day), day, false},
-		"the same":                               {given, day, false},
-		"of another seed":                        {issuedTo("b", day0.Add(80*day), 100*day), 85 * day, false},
-		"of the same user with more rights": {
+		"renewed":                                  {issuedTo("a", day0.Add(80*day), 100*day), 85 * day, true},
+		"renewed, and the given one has expired":   {issuedTo("a", day0.Add(80*day), 100*day), 150 * day, true},
+		"both have expired":                        {issuedTo("a", day0.Add(80*day), 100*day), 200 * day, false},
+		"the operator replaces it after a renewal": {issuedTo("a", day0.Add(-80*day), 400*day), day, false},
+		"the same":                                 {given, day, false},
+		"of another seed":                          {issuedTo("b", day0.Add(80*day), 100*day), 85 * day, false},
+		"of the same user with more groups": {
 			issuedTo("a", day0.Add(80*day), 100*day, "system:masters"), 85 * day, false,
 		},
-		"renewed with a life shorter than before": {issuedTo("a", day0.Add(80*day), 10*day), 85 * day, true},
+		"renewed with a shorter lifetime": {issuedTo("a", day0.Add(80*day), 10*day), 85 * day, true},
 	} {
 		if got := newer(tc.stored, given, day0.Add(tc.now)); got != tc.want {
 			t.Errorf("%s: newer() = %t", name, got)

@@ -15,8 +15,7 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificateChangesUnderWatches: a watch that is under way goes on, what is sent afterwards shows the new
-// certificate.
+// TestCertificateChangesUnderWatches: an open watch continues; later requests use the new certificate.
 func TestCertificateChangesUnderWatches(t *testing.T) {
 	ca, err := pki.NewCA("ca", clock.RealClock{})
 	if err != nil {
@@ -40,7 +39,7 @@ func TestCertificateChangesUnderWatches(t *testing.T) {
 	send := make(chan string)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/who", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprint(w, r.TLS.PeerCertificates[0].Subject.CommonName) // A client that is gone fails the test.
+		_, _ = fmt.Fprint(w, r.TLS.PeerCertificates[0].Subject.CommonName) // A disconnected client fails the test.
 	})
 	mux.HandleFunc("/watch", func(w http.ResponseWriter, r *http.Request) {
 		for line := range send {
@@ -78,7 +77,7 @@ func TestCertificateChangesUnderWatches(t *testing.T) {
 	}
 	who := func() string {
 		t.Helper()
-		line, _ := bufio.NewReader(get("/who").Body).ReadString('\n') // There is one line, without an end.
+		line, _ := bufio.NewReader(get("/who").Body).ReadString('\n') // The stream has one line so far, and does not end.
 		return line
 	}
 	if got := who(); got != "first" {

@@ -29,7 +29,7 @@ func TestStatusTellsWhatChangedAndWhen(t *testing.T) {
 			Description: "x", LastUpdateTime: at(0)}, nil},
 		{create, Failed("no"), corev1beta1.LastOperation{Type: create, State: "Error", Progress: 50, Description: "no",
 			LastUpdateTime: at(2)}, new(at(2))},
-		// A retry is not shown until it has ended.
+		// A retry is not visible until it has ended.
 		{create, Processing("y"), corev1beta1.LastOperation{Type: create, State: "Error", Progress: 50, Description: "no",
 			LastUpdateTime: at(2)}, new(at(2))},
 		{create, Failed("no"), corev1beta1.LastOperation{Type: create, State: "Error", Progress: 50, Description: "no",
@@ -66,6 +66,6 @@ func TestChecksumIsOverTheContent(t *testing.T) {
 		t.Error("the order of keys matters")
 	}
 	if Checksum(a) == Checksum(map[string][]byte{"a": []byte("12"), "b": nil}) {
-		t.Error("different data has the same checksum")
+		t.Error("different data have the same checksum")
 	}
 }

@@ -17,7 +17,7 @@ func operation(kind corev1beta1.LastOperationType, state corev1beta1.LastOperati
 	return &corev1beta1.LastOperation{Type: kind, State: state}
 }
 
-// entry is one on seed a that is to be on seed a.
+// entry is an entry on seed a that has to be on seed a.
 func entry(change func(*corev1beta1.BackupEntry)) *corev1beta1.BackupEntry {
 	e := &corev1beta1.BackupEntry{
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Finalizers: []string{corev1beta1.FinalizerName},
@@ -53,32 +53,32 @@ func TestDecide(t *testing.T) {
 			func(e *corev1beta1.BackupEntry) { e.Status = corev1beta1.BackupEntryStatus{} }, "a", decision{task: ensure,
 				operation: create},
 		},
-		"one that exists is reconciled": {func(*corev1beta1.BackupEntry) {}, "a",
+		"an existing entry is reconciled": {func(*corev1beta1.BackupEntry) {}, "a",
 			decision{task: ensure, operation: reconcile}},
-		"one of another seed is left": {func(*corev1beta1.BackupEntry) {}, "b", decision{task: nothing}},
-		"a seed that is gone is not waited for": {func(e *corev1beta1.BackupEntry) {
+		"the entry of another seed is ignored": {func(*corev1beta1.BackupEntry) {}, "b", decision{task: nothing}},
+		"a lost seed is not awaited": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
 		}, "b", decision{task: ensure, operation: restore}},
-		"one that comes back leaves it": {func(e *corev1beta1.BackupEntry) {
+		"a seed that comes back ignores it": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
 		}, "a", decision{task: nothing}},
-		"until it is taken over completely": {func(e *corev1beta1.BackupEntry) {
+		"until it has been taken over completely": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Status.SeedName, e.Annotations = ptr.To("b"), ptr.To("b"),
 				map[string]string{corev1beta1.AnnotationSourceIsDead: "a"}
 		}, "b", decision{task: ensure, operation: restore}},
-		"the word of another seed counts for nothing": {func(e *corev1beta1.BackupEntry) {
+		"a declaration about another seed does not count": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "c"}
 		}, "b", decision{task: nothing}},
 		"the old seed lets go": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "a",
 			decision{task: migrate, operation: migration}},
-		"meanwhile the new one waits": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "b",
+		"meanwhile the new seed waits": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "b",
 			decision{task: nothing}},
-		"a migration outranks a deletion": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Spec.SeedName = ptr.To("b") },
+		"a migration precedes a deletion": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Spec.SeedName = ptr.To("b") },
 			"a", decision{task: migrate, operation: migration}},
 		"what has been let go is taken over": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Status.SeedName, e.Status.LastOperation = ptr.To("b"), nil, operation(migration, succeeded)
 		}, "b", decision{task: ensure, operation: restore}},
-		"until that has succeeded": {func(e *corev1beta1.BackupEntry) {
+		"until the restore has succeeded": {func(e *corev1beta1.BackupEntry) {
 			e.Status.LastOperation = operation(restore,
 				failed)
 		}, "a", decision{task: ensure, operation: restore}},
@@ -93,7 +93,7 @@ func TestDecide(t *testing.T) {
 			deleted(e)
 			e.Status.SeedName, e.Status.LastOperation = nil, operation(migration, succeeded)
 		}, "a", decision{task: ensure, operation: restore}},
-		"a purpose without grace": {
+		"a purpose without a grace period": {
 			func(e *corev1beta1.BackupEntry) { deleted(e); e.Annotations[AnnotationShootPurpose] = "testing" }, "a",
 			decision{task: remove, operation: deletion},
 		},
@@ -118,9 +118,9 @@ func TestDecide(t *testing.T) {
 			e.Annotations[AnnotationShootPurpose], e.Annotations[corev1beta1.AnnotationBackupEntryForceDeletion] = "production",
 				"false"
 		}, "a", decision{task: wait, operation: deletion, until: noon.Add(time.Hour)}},
-		"one that is as good as gone is left": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Finalizers = nil }, "a",
+		"an entry without finalizers is ignored": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Finalizers = nil }, "a",
 			decision{task: nothing}},
-		"one without a seed is nobody's": {
+		"an entry without a seed is ignored": {
 			func(e *corev1beta1.BackupEntry) { e.Spec.SeedName, e.Status.SeedName = nil, nil }, "a", decision{task: nothing},
 		},
 	} {

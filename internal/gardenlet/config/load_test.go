@@ -84,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 			"seedConfig:", "controllers: {backupEntry: {concurrentSyncs: 0}}\nseedConfig:",
 			"controllers.backupEntry.concurrentSyncs",
 		},
-		"credentials read all the time": {
+		"credentials read too often": {
 			"seedConfig:", "controllers: {backupBucket: {syncPeriod: 1s}}\nseedConfig:", "controllers.backupBucket.syncPeriod",
 		},
 		"a negative grace period": {
@@ -101,16 +101,16 @@ func TestParseRefuses(t *testing.T) {
 		"a Secret without a namespace": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigSecret: {name: a}", "kubeconfigSecret",
 		},
-		"a bootstrap kubeconfig without a place for the certificate": {
+		"a bootstrap kubeconfig without a Secret for the certificate": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "bootstrapKubeconfig: {namespace: a, name: b}",
 			"kubeconfigSecret is required",
 		},
-		"a bootstrap kubeconfig beside another one": {
+		"a bootstrap kubeconfig in addition to another one": {
 			"kubeconfig: /etc/gardenlet/kubeconfig",
 			"kubeconfig: /k, kubeconfigSecret: {namespace: a, name: c}, bootstrapKubeconfig: {namespace: a, name: b}",
 			"gardenClientConnection.kubeconfig must be empty",
 		},
-		"a life shorter than any": {
+		"a lifetime below the minimum": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {validity: 5m}", "kubeconfigValidity.validity",
 		},
 		"a renewal after the end": {

@@ -74,9 +74,9 @@ data:
 	for name, tc := range map[string]struct {
 		values string
 		change func(*corev1beta1.Seed)
-		want   map[string]any // Paths of two keys below gardener, and what there is.
+		want   map[string]any // Paths of two keys below gardener, and the expected values.
 	}{
-		"a seed with everything": {want: map[string]any{
+		"a seed with all fields": {want: map[string]any{
 			"garden.clusterIdentity": "garden-1", "gardenlet.featureGates": map[string]any{"Gate": true},
 			"seed.name": "blue", "seed.clusterIdentity": "blue-identity", "seed.labels": map[string]any{"a": "b"},
 			"seed.provider": "local", "seed.region": "here", "seed.ingressDomain": "ingress.example.com",
@@ -105,7 +105,7 @@ data:
 			values: `{"gardener": {"seed": {"name": "mine", "size": 3}, "extra": {"key": "kept"}}}`,
 			want:   map[string]any{"seed.name": "blue", "seed.size": float64(3), "extra.key": "kept", "seed.color": "blue"},
 		},
-		"a value of the author in the place of a map": {
+		"a value of the author instead of a map": {
 			values: `{"gardener": "mine"}`, want: map[string]any{"seed.name": "blue"},
 		},
 	} {
@@ -120,7 +120,7 @@ data:
 			}
 			data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 			if data["new"] != "true" {
-				t.Errorf("gardener.version can't be compared")
+				t.Errorf("gardener.version is not a semantic version")
 			}
 			var values struct{ Gardener map[string]any }
 			if err := json.Unmarshal([]byte(data["values"]), &values); err != nil {
@@ -153,7 +153,7 @@ func TestSemanticVersion(t *testing.T) {
 	}
 }
 
-// TestProgramsKnowTheirSeed looks at the environment of all containers.
+// TestProgramsKnowTheirSeed checks the environment of all containers.
 func TestProgramsKnowTheirSeed(t *testing.T) {
 	const pod = `{initContainers: [{name: a}], containers: [{name: b, env: [{name: OTHER, value: x}]},
     {name: c, env: [{name: SEED_NAME, value: mine}]}]}`

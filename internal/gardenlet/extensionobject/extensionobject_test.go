@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// object has been requested at noon and has succeeded since.
+// object was requested at noon and has succeeded since.
 func object(change func(*extensionsv1alpha1.BackupBucket)) *extensionsv1alpha1.BackupBucket {
 	o := &extensionsv1alpha1.BackupBucket{
 		ObjectMeta: metav1.ObjectMeta{Name: "o", Generation: 1, Annotations: map[string]string{
@@ -98,13 +98,13 @@ func TestObserve(t *testing.T) {
 	}{
 		"succeeded":        {all(), Progress{State: Done}},
 		"not taken up yet": {requests("reconcile"), waiting("BackupBucket o waits for its extension")},
-		"what failed is requested again": {
+		"a failed request is repeated": {
 			all(fails, requests("reconcile")), waiting("BackupBucket o waits for its extension"),
 		},
 		"failed": {fails, Progress{State: Failed, Reason: "no access", RetryAt: noon.Add(minRetry)}},
 		"a restoration that fails": {all(fails, requests("restore")),
 			Progress{State: Failed, Reason: "no access", RetryAt: noon.Add(minRetry)}},
-		"a restoration that goes on": {requests("restore"), waiting("BackupBucket o waits for its extension")},
+		"a restoration that continues": {requests("restore"), waiting("BackupBucket o waits for its extension")},
 		"another generation": {func(o *extensionsv1alpha1.BackupBucket) { o.Generation = 2 },
 			waiting("BackupBucket o has not been observed by its extension yet")},
 		"no operation": {func(o *extensionsv1alpha1.BackupBucket) { o.Status.LastOperation = nil },

@@ -30,7 +30,7 @@ func TestPlaceholdersThatAreApplied(t *testing.T) {
 	}{
 		"all, in an empty seed":                      {nil, []string{first, second}},
 		"the others, if one is up to date":           {existing("true", current), []string{second}},
-		"also one that an earlier version made":      {existing("true", "0123"), []string{first, second}},
+		"also one that an earlier version created":   {existing("true", "0123"), []string{first, second}},
 		"also one whose checksum was removed":        {existing("true", ""), []string{first, second}},
 		"none that somebody else has installed":      {existing("", ""), []string{second}},
 		"none whose label somebody else has changed": {existing("false", "0123"), []string{second}},

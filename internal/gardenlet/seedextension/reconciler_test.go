@@ -60,7 +60,7 @@ func TestWanted(t *testing.T) {
 	}
 	s.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	if got := wanted(s, registrations); len(got) > 0 {
-		t.Errorf("a seed that is being deleted wants %d Extensions", len(got))
+		t.Errorf("a seed that is being deleted requires %d Extensions", len(got))
 	}
 }
 
@@ -109,9 +109,9 @@ func TestExtensionsOfTheSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Annotations[extensionsv1alpha1.AnnotationOperation] != extensionsv1alpha1.OperationReconcile {
-		t.Errorf("the extension is not asked: %v", e.Annotations)
+		t.Errorf("the extension got no request: %v", e.Annotations)
 	}
-	// It fails: it is asked again, later.
+	// After a failure the request is repeated later.
 	delete(e.Annotations, extensionsv1alpha1.AnnotationOperation)
 	if err := cluster.Update(t.Context(), e); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestExtensionsOfTheSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := step("first others second"); after == 0 {
-		t.Error("what failed is not asked for again")
+		t.Error("the failed request is not repeated")
 	}
 
 	seed.Spec.Extensions = seed.Spec.Extensions[:1]

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificatesUntil: the ends of both certificates are known from a health check, without a request of their own.
+// TestCertificatesUntil: a health check reveals the expirations of both certificates, without further requests.
 func TestCertificatesUntil(t *testing.T) {
 	ca, err := pki.NewCA("ca", clock.RealClock{})
 	if err != nil {
@@ -63,6 +63,6 @@ func TestCertificatesUntil(t *testing.T) {
 		t.Errorf("after an answer: %s and %s, want %s and %s", s, own, serverEnd, clientEnd)
 	}
 	if requests.Load() != before {
-		t.Error("asking for the ends sends a request")
+		t.Error("reading the expirations sends a request")
 	}
 }

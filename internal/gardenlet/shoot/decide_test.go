@@ -32,7 +32,7 @@ func TestDecide(t *testing.T) {
 		s.Annotations = map[string]string{corev1beta1.AnnotationShootTasks: corev1beta1.ShootTaskRestartControlPlanePods}
 	}
 	for name, tc := range map[string]struct {
-		spec, status string // Seeds.
+		spec, status string // Names of the Seeds.
 		last         *corev1beta1.LastOperation
 		change       func(*corev1beta1.Shoot)
 		in           func(*DecideInput)
@@ -51,12 +51,12 @@ func TestDecide(t *testing.T) {
 			spec: "s1", status: "s1", last: op(create, "Succeeded", time.Minute),
 			want: Decision{Action: Drop, RequeueAfter: 59 * time.Minute},
 		},
-		"asked for a task since": {
+		"task requested since": {
 			spec: "s1", status: "s1", last: op(reconcile, "Succeeded", time.Minute),
 			change: restart,
 			want:   Decision{Action: Run, Operation: reconcile, Begin: true},
 		},
-		"asked for a task while it runs": {
+		"task requested while it runs": {
 			spec: "s1", status: "s1", last: op(reconcile, "Processing", 0),
 			change: restart,
 			want:   Decision{Action: Run, Operation: reconcile},
@@ -101,7 +101,7 @@ func TestDecide(t *testing.T) {
 			spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: readyToMove,
 			want: Decision{Action: Run, Operation: migrate, Begin: true},
 		},
-		"to move, failed before": {
+		"to be moved, failed before": {
 			spec: "s2", status: "s1", last: op(reconcile, "Error", 0), change: readyToMove,
 			want: Decision{Action: Run, Operation: migrate, Begin: true},
 		},
@@ -109,7 +109,7 @@ func TestDecide(t *testing.T) {
 			spec: "s2", status: "s1", last: op(migrate, "Processing", 0),
 			want: Decision{Action: Run, Operation: migrate},
 		},
-		"moving, and said to be gone": {spec: "s2", status: "s1", last: op(migrate, "Processing", 0),
+		"moving, source declared dead": {spec: "s2", status: "s1", last: op(migrate, "Processing", 0),
 			change: func(s *corev1beta1.Shoot) {
 				readyToMove(s)
 				s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
@@ -157,17 +157,17 @@ func TestDecide(t *testing.T) {
 			spec: "s1", status: "s1", last: op(remove, "Succeeded", 0), change: deleted,
 			want: Decision{Action: Finalize, Operation: remove},
 		},
-		"deleted before its birth": {
+		"deleted before its creation": {
 			spec:   "s1",
 			change: func(s *corev1beta1.Shoot) { deleted(s); s.Status.UID = "" },
 			want:   Decision{Action: Finalize, Operation: remove},
 		},
-		"deleted on a seed that is gone": {spec: "s2", status: "s1", last: op(remove, "Processing", 0),
+		"deleted on a lost seed": {spec: "s2", status: "s1", last: op(remove, "Processing", 0),
 			change: func(s *corev1beta1.Shoot) {
 				deleted(s)
 				s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "s1"}
 			}, want: Decision{Action: Drop}},
-		"deleted while it is to move": {
+		"deleted while it is to be moved": {
 			spec: "s2", status: "s1", last: op(reconcile, "Succeeded", 0), change: deleted,
 			want: Decision{Action: Run, Operation: remove, Begin: true},
 		},
@@ -175,7 +175,7 @@ func TestDecide(t *testing.T) {
 			spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0), change: deleted,
 			want: Decision{Action: Run, Operation: restore, Begin: true},
 		},
-		"taken over, to be deleted, sleeping": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0),
+		"taken over, to be deleted, hibernated": {spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0),
 			change: func(s *corev1beta1.Shoot) {
 				deleted(s)
 				s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
@@ -210,12 +210,12 @@ func TestDecide(t *testing.T) {
 			in:     func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: create}},
 		"created, taken over, to be deleted": {spec: "s1", status: "s1", last: op(create, "Succeeded", 0), change: deleted,
 			in: func(in *DecideInput) { in.TakenOver = true }, want: Decision{Action: Run, Operation: remove, Begin: true}},
-		"taken over, of no concern": {
+		"taken over, other seed responsible": {
 			spec: "s1", status: "s1", last: op(migrate, "Succeeded", 0),
 			change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil },
 			want:   Decision{Action: Drop},
 		},
-		"deletion of no concern": {
+		"deletion, other seed responsible": {
 			spec: "s1", status: "s1",
 			change: func(s *corev1beta1.Shoot) { deleted(s); s.Finalizers = nil },
 			want:   Decision{Action: Drop},
@@ -302,7 +302,7 @@ func readyToMove(s *corev1beta1.Shoot) {
 
 func deleted(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{Time: now} }
 
-// What stops a Shoot comes before every reason to work on it, and a failure that has healed is only one of those.
+// Reasons to stop precede all reasons to reconcile, of which a healed failure is only one.
 func TestDecideStopsAndHealing(t *testing.T) {
 	const create, reconcile = corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile
 	const remove = corev1beta1.LastOperationTypeDelete
@@ -326,16 +326,16 @@ func TestDecideStopsAndHealing(t *testing.T) {
 		"healed and changed": {
 			kind: reconcile, state: failed, healed: true, changed: true, want: begin(reconcile),
 		},
-		"creation healed":                     {kind: create, state: failed, healed: true, want: resume(create)},
-		"creation healed, but ignored":        {kind: create, state: failed, healed: true, ignored: true, want: refresh},
-		"healed is no reason without failure": {kind: reconcile, state: done, healed: true, want: drop},
+		"creation healed":              {kind: create, state: failed, healed: true, want: resume(create)},
+		"creation healed, but ignored": {kind: create, state: failed, healed: true, ignored: true, want: refresh},
+		"healed without a failure":     {kind: reconcile, state: done, healed: true, want: drop},
 
 		"deletion, but the seed is stopped":         {kind: create, state: done, deleted: true, stopped: true, want: drop},
 		"running deletion, but the seed is stopped": {kind: remove, state: running, deleted: true, stopped: true, want: drop},
 		"deletion healed, but the seed is stopped": {
 			kind: remove, state: failed, deleted: true, healed: true, stopped: true, want: drop,
 		},
-		"deletion before the birth, but the seed is stopped": {deleted: true, unborn: true, stopped: true, want: drop},
+		"deletion before the creation, but the seed is stopped": {deleted: true, unborn: true, stopped: true, want: drop},
 		"deletion while moving, but the seed is stopped": {
 			kind: remove, state: running, deleted: true, moving: true, stopped: true, want: drop,
 		},

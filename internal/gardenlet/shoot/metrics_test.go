@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// TestFlowsHaveNames: the name says which graph runs.
+// TestFlowsHaveNames: the name identifies the graph.
 func TestFlowsHaveNames(t *testing.T) {
 	plain := &corev1beta1.Shoot{}
 	given := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{

@@ -41,12 +41,12 @@ func TestShootsOfAnOlderGarden(t *testing.T) {
 		"the same specification, older object": {
 			seen: seen(func(r *Remembered) { r.Spec.Kubernetes.Version = "1.35.4" }), want: Drop,
 		},
-		"another Shoot of the name": {seen: seen(func(r *Remembered) { r.UID = "old" }), want: Drop},
+		"another Shoot with the same name": {seen: seen(func(r *Remembered) { r.UID = "old" }), want: Drop},
 		"held, then confirmed": {
 			seen: seen(nil), change: both(held(taskOlderSpec),
 				annotated(corev1beta1.AnnotationConfirmOlderSpec)), want: Run, begin: true,
 		},
-		"held, then the newest is applied": {
+		"held, then the newest specification is applied": {
 			seen: seen(nil), change: both(held(taskOlderSpec), func(s *corev1beta1.Shoot) { s.Spec, s.Generation = newer, 4 }),
 			want: Run, begin: true,
 		},
@@ -79,7 +79,7 @@ func TestShootsOfAnOlderGarden(t *testing.T) {
 		"an older status": {
 			seen: seen(func(r *Remembered) { r.Generation = 3; r.Started = now }), want: Run, begin: true,
 		},
-		"a status of the same second": {
+		"a status from the same second": {
 			seen: seen(func(r *Remembered) { r.Generation = 3; r.Started = now.Add(-time.Minute + time.Millisecond) }),
 			want: Drop,
 		},

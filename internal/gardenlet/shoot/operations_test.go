@@ -34,7 +34,7 @@ func inPhase(phase corev1beta1.CredentialsRotationPhase) *corev1beta1.Shoot {
 	return s
 }
 
-// phases by credential; one that is not mentioned has none.
+// phases by credential; others have none.
 func phases(s *corev1beta1.Shoot) map[string]corev1beta1.CredentialsRotationPhase {
 	r, out := rotation(s), map[string]corev1beta1.CredentialsRotationPhase{}
 	if ca := r.CertificateAuthorities; ca != nil {
@@ -102,7 +102,7 @@ func TestRotationsBeginAndCompleteOnlyWhereTheyMay(t *testing.T) {
 	}
 }
 
-// Credentials of which one is being rotated: the others begin, and that one does not begin again.
+// While one credential is being rotated, the others can begin, and that one does not begin again.
 func TestOnlyIdleCredentialsAreRotated(t *testing.T) {
 	s := inPhase(corev1beta1.RotationCompleted)
 	rotation(s).CertificateAuthorities.Phase = corev1beta1.RotationPrepared
@@ -123,10 +123,10 @@ func TestRotationsWithoutPhasesBeginOnce(t *testing.T) {
 		initiated, completed *metav1.Time
 		want                 *metav1.Time
 	}{
-		"never rotated":              {nil, nil, at(0)},
-		"rotated before":             {at(-60), at(-50), at(0)},
-		"the first one is under way": {at(-5), nil, at(-5)},
-		"another one is under way":   {at(-5), at(-60), at(-5)},
+		"never rotated":                {nil, nil, at(0)},
+		"rotated before":               {at(-60), at(-50), at(0)},
+		"the first one is in progress": {at(-5), nil, at(-5)},
+		"another one is in progress":   {at(-5), at(-60), at(-5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{}

@@ -12,7 +12,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// forbidding is a garden that does not know yet which Shoots a gardenlet may read.
+// forbidding is a garden whose seed authorizer does not know yet which Shoots a gardenlet may read.
 func forbidding() client.Client {
 	return interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -21,7 +21,7 @@ func forbidding() client.Client {
 	})
 }
 
-// A Shoot that was assigned a moment ago must not be forgotten: nothing but its own changes would bring it back.
+// A Shoot that was just assigned must not be dropped: only a change of it would trigger the next reconciliation.
 func TestForbiddenShootIsTriedAgain(t *testing.T) {
 	r := &Reconciler{SeedName: "here", Garden: forbidding()}
 	for _, c := range []struct {

@@ -31,7 +31,7 @@ func TestAdoptRotations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status  record
 		secrets secretsmanager.Rotation
-		want    record // None: the status stays.
+		want    record // No adopted rotation: the status stays.
 	}{
 		"never rotated":                           {never, nothing, never},
 		"begins now":                              {record{preparing, at2, at1}, unfinished(0), never},
@@ -42,10 +42,10 @@ func TestAdoptRotations(t *testing.T) {
 		"restored to completing though completed": {record{completing, at2, nil}, finished(2), never},
 		"lost, with old ones":                     {never, unfinished(2), record{preparing, at2, nil}},
 		"lost, without old ones":                  {never, finished(2), record{completed, at2, at2}},
-		"restored to the one before, with old":    {record{completed, at0, at1}, unfinished(2), record{preparing, at2, at1}},
-		"restored to the one before, without old": {record{completed, at0, at1}, finished(2), record{completed, at2, at2}},
-		"restored to completing the one before":   {record{completing, at0, nil}, unfinished(2), record{preparing, at2, nil}},
-		"restored to preparing the one before":    {record{preparing, at0, nil}, finished(2), record{completed, at2, at2}},
+		"restored to previous, with old":          {record{completed, at0, at1}, unfinished(2), record{preparing, at2, at1}},
+		"restored to previous, without old":       {record{completed, at0, at1}, finished(2), record{completed, at2, at2}},
+		"restored to completing previous":         {record{completing, at0, nil}, unfinished(2), record{preparing, at2, nil}},
+		"restored to preparing previous":          {record{preparing, at0, nil}, finished(2), record{completed, at2, at2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{}
@@ -102,7 +102,7 @@ func TestAdoptRotations(t *testing.T) {
 	}
 }
 
-// Clocks of two gardenlets may differ; a rotation is later than the one before nevertheless.
+// A rotation is later than the previous one even if the clocks of two gardenlets differ.
 func TestInitiationIsLaterThanTheLast(t *testing.T) {
 	for name, tc := range map[string]struct {
 		last *metav1.Time
@@ -119,20 +119,20 @@ func TestInitiationIsLaterThanTheLast(t *testing.T) {
 	}
 }
 
-// A rotation that leaves the roll-out to the user waits only if there is something to roll.
+// A rotation that leaves the roll-out to the user waits only if there are pools to roll.
 func TestRotationWithoutRolloutIsPrepared(t *testing.T) {
 	const waiting, prepared = corev1beta1.RotationWaitingForWorkersRollout, corev1beta1.RotationPrepared
 	type pools = []corev1beta1.Worker
 	for name, tc := range map[string]struct {
 		pools      pools
 		hibernated bool
-		manual     []string // Pools that are being updated by hand.
+		manual     []string // Pools with a manual update in progress.
 		want       corev1beta1.CredentialsRotationPhase
 	}{
-		"with pools":                      {pools: pools{{Name: "a"}, {Name: "b"}}, want: waiting},
-		"without workers":                 {want: prepared},
-		"hibernated":                      {pools: pools{{Name: "a"}}, hibernated: true, want: prepared},
-		"while a pool is updated by hand": {manual: []string{"a"}, want: waiting},
+		"with pools":                         {pools: pools{{Name: "a"}, {Name: "b"}}, want: waiting},
+		"without workers":                    {want: prepared},
+		"hibernated":                         {pools: pools{{Name: "a"}}, hibernated: true, want: prepared},
+		"during the manual update of a pool": {manual: []string{"a"}, want: waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{}
@@ -149,7 +149,7 @@ func TestRotationWithoutRolloutIsPrepared(t *testing.T) {
 			if finished := ca.LastInitiationFinishedTime; (finished != nil) != (tc.want == prepared) {
 				t.Errorf("lastInitiationFinishedTime = %v in phase %s", finished, ca.Phase)
 			}
-			// The pools follow one after the other, and so does the rotation.
+			// The pools are rolled one after the other, and the phases follow.
 			setPending(s, nil, nil)
 			rollPools(s, []string{"a"})
 			finishRotation(&s.Status, now.Add(2*time.Minute))

@@ -13,8 +13,8 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// What was found before an operation says nothing about its result, so care looks again. Only trouble stays until it is
-// over.
+// Findings from before an operation do not apply to its result, so care checks again. Only problems stay until they are
+// solved.
 func TestFindingsFromBeforeAnOperation(t *testing.T) {
 	const (
 		reconcile = corev1beta1.LastOperationTypeReconcile
@@ -31,18 +31,18 @@ func TestFindingsFromBeforeAnOperation(t *testing.T) {
 		kind         corev1beta1.ConditionType
 		status, want corev1beta1.ConditionStatus
 	}{
-		"True":                              {reconcile, nodes, "True", "Progressing"},
-		"Unknown":                           {reconcile, nodes, "Unknown", "Progressing"},
-		"Progressing":                       {reconcile, nodes, "Progressing", "Progressing"},
-		"False":                             {reconcile, nodes, "False", "False"},
-		"a constraint that is True":         {reconcile, hibernation, "True", "Progressing"},
-		"a constraint that is False":        {reconcile, hibernation, "False", "False"},
-		"a condition that others judge":     {reconcile, extension, "True", "True"},
-		"a constraint that others judge":    {reconcile, migration, "Unknown", "Unknown"},
-		"after the preparation of a move":   {migrate, nodes, "True", "True"},
-		"after a deletion":                  {remove, nodes, "True", "True"},
-		"after a creation":                  {corev1beta1.LastOperationTypeCreate, nodes, "True", "Progressing"},
-		"after the end of a move elsewhere": {corev1beta1.LastOperationTypeRestore, nodes, "True", "Progressing"},
+		"True":                               {reconcile, nodes, "True", "Progressing"},
+		"Unknown":                            {reconcile, nodes, "Unknown", "Progressing"},
+		"Progressing":                        {reconcile, nodes, "Progressing", "Progressing"},
+		"False":                              {reconcile, nodes, "False", "False"},
+		"a constraint that is True":          {reconcile, hibernation, "True", "Progressing"},
+		"a constraint that is False":         {reconcile, hibernation, "False", "False"},
+		"a condition of another controller":  {reconcile, extension, "True", "True"},
+		"a constraint of another controller": {reconcile, migration, "Unknown", "Unknown"},
+		"after the preparation of a move":    {migrate, nodes, "True", "True"},
+		"after a deletion":                   {remove, nodes, "True", "True"},
+		"after a creation":                   {corev1beta1.LastOperationTypeCreate, nodes, "True", "Progressing"},
+		"after a move to another seed":       {corev1beta1.LastOperationTypeRestore, nodes, "True", "Progressing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1beta1.Shoot{}
@@ -67,7 +67,7 @@ func TestFindingsFromBeforeAnOperation(t *testing.T) {
 	}
 }
 
-// Progress starts at 0, never goes back within an operation, and is 100 just at its end.
+// Progress starts at 0, never decreases within an operation, and is 100 only at its end.
 func TestProgressOfAnOperation(t *testing.T) {
 	waiting := func(done, steps int) flow.Result {
 		return flow.Result{Steps: steps, Done: make([]string, done), Waiting: []flow.Wait{{Step: "a", Reason: "a is slow"}}}
@@ -77,7 +77,7 @@ func TestProgressOfAnOperation(t *testing.T) {
 	shoot.Status.LastOperation = &corev1beta1.LastOperation{Progress: 100, State: corev1beta1.LastOperationStateSucceeded}
 	begin(shoot, corev1beta1.LastOperationTypeReconcile, Identity{}, "shoot--dev--demo", now)
 	if got := shoot.Status.LastOperation.Progress; got != 0 {
-		t.Errorf("progress at the begin = %d, want 0", got)
+		t.Errorf("progress at the beginning = %d, want 0", got)
 	}
 	for i, step := range []struct {
 		result flow.Result
@@ -85,9 +85,9 @@ func TestProgressOfAnOperation(t *testing.T) {
 	}{
 		{waiting(0, 4), 0},
 		{waiting(2, 4), 50},
-		{waiting(1, 4), 50}, // A step that was done waits again.
+		{waiting(1, 4), 50}, // A completed step waits again.
 		{failed, 50},
-		{waiting(3, 8), 50}, // More to do than it seemed.
+		{waiting(3, 8), 50}, // More steps than before.
 		{waiting(3, 4), 75},
 		{flow.Result{Steps: 4, Done: make([]string, 4)}, 100},
 	} {

@@ -8,14 +8,14 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// What an operation has carried out is removed; what was asked for while it ran is not lost.
+// An operation removes the tasks that it has carried out; tasks that were requested meanwhile are not lost.
 func TestRemoveTasks(t *testing.T) {
 	const infrastructure, dns, restart = "deployInfrastructure", "deployDNSRecordInternal", "restartControlPlanePods"
 	type tasks = []string
 	for name, tc := range map[string]struct {
 		written string
 		done    tasks
-		changed bool // The Shoot, since the operation began.
+		changed bool // Changes of the Shoot since the operation began.
 		want    tasks
 	}{
 		"all were there": {written: "deployInfrastructure,deployDNSRecordInternal", done: tasks{infrastructure, dns}},
@@ -29,7 +29,7 @@ func TestRemoveTasks(t *testing.T) {
 		"one that nobody knows": {written: "paintItBlue", done: tasks{"paintItBlue"}},
 		"all were taken back":   {done: tasks{infrastructure}},
 		"nothing":               {},
-		"a change may need what was there, too": {
+		"a change may need the existing task, too": {
 			written: "deployInfrastructure", done: tasks{infrastructure}, changed: true, want: tasks{infrastructure},
 		},
 	} {

@@ -40,13 +40,13 @@ func TestDecide(t *testing.T) {
 		"a Shoot whose reconciliation fails":    {operation("Reconcile", "Failed"), true},
 		"a Shoot without operation":             {func(*corev1beta1.Shoot) {}, true},
 		"a Shoot on another seed":               {func(s *corev1beta1.Shoot) { s.Status.SeedName = ptr.To("b") }, false},
-		"a Shoot that is on no seed yet":        {func(s *corev1beta1.Shoot) { s.Status.SeedName = nil }, false},
+		"a Shoot without a seed":                {func(s *corev1beta1.Shoot) { s.Status.SeedName = nil }, false},
 		"a Shoot without namespace":             {func(s *corev1beta1.Shoot) { s.Status.TechnicalID = "" }, false},
 		"a Shoot that is being deleted":         {func(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{} }, false},
 		"a Shoot that is leaving the seed":      {operation("Migrate", "Processing"), true},
-		"a Shoot whose leaving fails":           {operation("Migrate", "Error"), true},
+		"a Shoot whose migration fails":         {operation("Migrate", "Error"), true},
 		"a Shoot that arrives":                  {operation("Migrate", "Succeeded"), false},
-		"a Shoot whose migration was given up":  {operation("Migrate", "Aborted"), false},
+		"a Shoot whose migration was cancelled": {operation("Migrate", "Aborted"), false},
 		"a Shoot that is being restored":        {operation("Restore", "Processing"), false},
 		"a Shoot whose restore fails":           {operation("Restore", "Failed"), false},
 		"a Shoot that has been restored":        {operation("Restore", "Succeeded"), true},
@@ -163,7 +163,7 @@ func TestDesired(t *testing.T) {
 	}
 }
 
-// Whatever is there and whatever is wanted, the patch leads from one to the other, and to what is remembered.
+// The patch turns every existing state into every desired one, and into the recorded one.
 func TestPatchesLeadToWhatIsWanted(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
 	some := func() *corev1beta1.ShootStateSpec {
@@ -228,7 +228,7 @@ func TestPatchesLeadToWhatIsWanted(t *testing.T) {
 				t.Fatalf("%s after the patch mismatch (-want +got):\n%s", list, diff)
 			}
 			if diff := cmp.Diff(sums(after[list], false), sums(got[list], false)); diff != "" {
-				t.Fatalf("what is remembered of %s mismatch (-want +got):\n%s", list, diff)
+				t.Fatalf("record of %s mismatch (-want +got):\n%s", list, diff)
 			}
 		}
 		if again, _ := diff(after, want, nil); len(again) > 0 {
@@ -257,11 +257,11 @@ func TestWhatIsMissingIsKept(t *testing.T) {
 		t.Errorf("operations mismatch (-want +got):\n%s", diff)
 	}
 	if len(after["resources"]) != 1 {
-		t.Errorf("remembered are %d resources, want 1", len(after["resources"]))
+		t.Errorf("the record has %d resources, want 1", len(after["resources"]))
 	}
 }
 
-// Objects in the cache hold no data, and their checksum changes with what counts alone.
+// Objects in the cache hold no data, and their checksums change only with the relevant fields.
 func TestCacheHoldsChecksums(t *testing.T) {
 	worker := func(change func(*extensionsv1alpha1.Worker)) client.Object {
 		w := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "w"}}
@@ -310,7 +310,7 @@ func TestCacheHoldsChecksums(t *testing.T) {
 			machine(func(*machinev1alpha1.Machine) {}),
 			machine(func(m *machinev1alpha1.Machine) { m.Labels = map[string]string{"node": "n"} }), true,
 		},
-		"a machine that is only wanted yet": {machine(func(m *machinev1alpha1.Machine) { m.Spec.ProviderID = "" }),
+		"a machine that does not exist yet": {machine(func(m *machinev1alpha1.Machine) { m.Spec.ProviderID = "" }),
 			machine(func(m *machinev1alpha1.Machine) {
 				m.Spec.ProviderID = ""
 				m.Spec.Class.Name = "c"

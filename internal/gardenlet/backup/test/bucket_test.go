@@ -39,11 +39,11 @@ func TestBucketIsMadeAndDeleted(t *testing.T) {
 	if diff := cmp.Diff(w.credentials.Data, copied.Data); diff != "" {
 		t.Errorf("credentials in the seed mismatch (-want +got):\n%s", diff)
 	}
-	// Nothing is written while nothing changes.
+	// Without changes nothing is written.
 	before := b.ResourceVersion
 	result, err := s.stepBucket(b)
 	if err != nil || b.ResourceVersion != before || result.RequeueAfter != s.buckets.SyncPeriod {
-		t.Errorf("a pass without news: %v, %v, resource version %s to %s", result, err, before, b.ResourceVersion)
+		t.Errorf("a pass without changes: %v, %v, resource version %s to %s", result, err, before, b.ResourceVersion)
 	}
 
 	w.must(s.garden.Delete(w.ctx, b))
@@ -70,7 +70,7 @@ func TestBucketWithWrongCredentialsIsRepaired(t *testing.T) {
 	since := b.Status.LastError.LastUpdateTime
 	result, err := s.stepBucket(b)
 	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Minute {
-		t.Errorf("the credentials are looked at again in %v (%v), want within a minute", result.RequeueAfter, err)
+		t.Errorf("the credentials are checked again in %v (%v), want within a minute", result.RequeueAfter, err)
 	}
 	if !b.Status.LastError.LastUpdateTime.Equal(since) {
 		t.Error("the same error got a new time")
@@ -81,7 +81,7 @@ func TestBucketWithWrongCredentialsIsRepaired(t *testing.T) {
 		t.Errorf("error after the repair = %+v", b.Status.LastError)
 	}
 
-	// Also while the bucket works, other credentials are handed on.
+	// Changed credentials are passed on even if the bucket works.
 	w.setCredentials(wrong)
 	s.runBucket(b, func() bool { return b.Status.LastError != nil })
 }
@@ -93,7 +93,7 @@ func TestBucketWithoutItsCredentialsIsReported(t *testing.T) {
 	b := s.newBucket()
 	result, err := s.stepBucket(b)
 	if err != nil || result.RequeueAfter != s.buckets.SyncPeriod {
-		t.Errorf("looked at again in %v, %v", result.RequeueAfter, err)
+		t.Errorf("checked again in %v, %v", result.RequeueAfter, err)
 	}
 	if e := b.Status.LastError; e == nil ||
 		!slices.Equal(e.Codes, []corev1beta1.ErrorCode{corev1beta1.ErrorConfigurationProblem}) ||
@@ -104,7 +104,7 @@ func TestBucketWithoutItsCredentialsIsReported(t *testing.T) {
 		Data: w.validCredentials()}
 	w.must(w.Client.Create(w.ctx, restored))
 	s.runBucket(b, func() bool { return bucketSucceeded(b) })
-	// Without them the bucket can still be deleted: the seed has a copy.
+	// Without the credentials the bucket can still be deleted: the seed has a copy.
 	w.must(w.Client.Delete(w.ctx, restored))
 	w.must(s.garden.Delete(w.ctx, b))
 	s.runBucket(b, func() bool { return gone(b) })
@@ -120,20 +120,20 @@ func TestBucketInUseIsKept(t *testing.T) {
 	}
 	w.must(w.Client.Delete(w.ctx, e))
 	w.must(s.garden.Delete(w.ctx, b))
-	late := s.newEntry(b.Name) // Made by somebody who has not seen the deletion.
+	late := s.newEntry(b.Name) // Created by a client that has not seen the deletion.
 	s.runBucket(b, func() bool { return state(b.Status.LastOperation) == corev1beta1.LastOperationStatePending })
 	if d := b.Status.LastOperation.Description; !strings.Contains(d,
 		"still in use by BackupEntries "+late.Namespace+"/"+late.Name) {
 		t.Errorf("description = %q, want the entry in it", d)
 	}
 	if _, found := w.objects(b.Name); !found {
-		t.Error("the bucket was deleted in spite of its user")
+		t.Error("the bucket was deleted although an entry uses it")
 	}
 	w.must(w.Client.Delete(w.ctx, late))
 	s.runBucket(b, func() bool { return gone(b) })
 }
 
-// Some extensions make credentials for the bucket alone; entries get those.
+// Some extensions generate credentials for the bucket alone; entries get those.
 func TestGeneratedCredentialsArePublished(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSeed(w.Client)
@@ -145,7 +145,7 @@ func TestGeneratedCredentialsArePublished(t *testing.T) {
 	object := &extensionsv1alpha1.BackupBucket{}
 	w.must(w.Client.Get(w.ctx, client.ObjectKey{Name: b.Name}, object))
 	if got := object.Annotations[extensionsv1alpha1.AnnotationGeneratedSecretNamespace]; got != "garden" {
-		t.Errorf("the extension is told to put the Secret into namespace %q", got)
+		t.Errorf("the extension has to put the Secret into namespace %q", got)
 	}
 	object.Status.GeneratedSecretRef = &corev1.SecretReference{Namespace: "garden", Name: generated.Name}
 	object.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"kind":"Status"}`)}

@@ -25,7 +25,7 @@ func controlPlane(e *corev1beta1.BackupEntry) string {
 	return e.Name[:strings.LastIndex(e.Name, "--")]
 }
 
-// backUp puts something into the entry's place.
+// backUp stores an object below the entry's prefix.
 func (w *world) backUp(e *corev1beta1.BackupEntry) string {
 	w.t.Helper()
 	key := e.Name + "/etcd-main/full"
@@ -62,7 +62,7 @@ func TestEntryIsMadeAndDeletedWithItsBackups(t *testing.T) {
 	}
 	before := e.ResourceVersion
 	if result, err := s.stepEntry(e); err != nil || e.ResourceVersion != before || !result.IsZero() {
-		t.Errorf("a pass without news: %v, %v, resource version %s to %s", result, err, before, e.ResourceVersion)
+		t.Errorf("a pass without changes: %v, %v, resource version %s to %s", result, err, before, e.ResourceVersion)
 	}
 
 	w.backUp(e)
@@ -92,10 +92,10 @@ func TestEntryWaitsForItsBucket(t *testing.T) {
 	s.runBucket(b, func() bool { return b.Status.LastError != nil })
 	if _, err := s.stepEntry(e); err != nil || e.Status.LastError == nil || len(e.Status.LastError.Codes) > 0 ||
 		!strings.Contains(e.Status.LastError.Description, "is not ready: ") {
-		t.Errorf("error with a bucket that fails = %+v, %v, want one without codes", e.Status.LastError, err)
+		t.Errorf("error with a failing bucket = %+v, %v, want one without codes", e.Status.LastError, err)
 	}
 	if s.extensionEntry(e) != nil {
-		t.Error("the extension is asked although there is no bucket")
+		t.Error("the extension gets a request although there is no bucket")
 	}
 	w.setCredentials(w.validCredentials())
 	s.runBucket(b, func() bool { return bucketSucceeded(b) })
@@ -119,17 +119,17 @@ func TestEntryGetsTheCredentialsOfItsBucket(t *testing.T) {
 		t.Errorf("credentials mismatch (-want +got):\n%s", diff)
 	}
 	if s.extensionEntry(e).Annotations[extensionsv1alpha1.AnnotationTimestamp] == first {
-		t.Error("the extension was not told of the new credentials")
+		t.Error("the extension got no request for the new credentials")
 	}
 	if op := e.Status.LastOperation; op.Type != corev1beta1.LastOperationTypeReconcile {
 		t.Errorf("operation = %+v", op)
 	}
-	// A user can ask for it, too.
+	// A user can request it, too.
 	second := s.extensionEntry(e).Annotations[extensionsv1alpha1.AnnotationTimestamp]
 	w.annotate(e, corev1beta1.AnnotationOperation, corev1beta1.OperationReconcile)
 	s.runEntry(e, func() bool { return entrySucceeded(e) })
 	if s.extensionEntry(e).Annotations[extensionsv1alpha1.AnnotationTimestamp] == second {
-		t.Error("the extension was not asked again")
+		t.Error("the extension got no second request")
 	}
 }
 
@@ -169,7 +169,7 @@ func TestBackupsAreKeptForTheGracePeriod(t *testing.T) {
 		result, err := s.stepEntry(e)
 		if err != nil || state(e.Status.LastOperation) != corev1beta1.LastOperationStatePending ||
 			result.RequeueAfter < 23*time.Hour {
-			t.Errorf("operation in the grace period = %+v, next look in %v, %v", e.Status.LastOperation, result.RequeueAfter,
+			t.Errorf("operation in the grace period = %+v, next check in %v, %v", e.Status.LastOperation, result.RequeueAfter,
 				err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestEntryMovesToAnotherSeed(t *testing.T) {
 	before := e.DeepCopy()
 	e.Spec.SeedName = ptr.To(destination.object.Name)
 	w.must(w.Client.Patch(w.ctx, e, client.MergeFrom(before)))
-	// Until the source has let go, the destination does nothing.
+	// The destination does nothing until the source has released the entry.
 	if _, err := destination.stepEntry(e); err != nil || destination.extensionEntry(e) != nil {
 		t.Errorf("the destination has begun: %v", err)
 	}
@@ -213,11 +213,11 @@ func TestEntryMovesToAnotherSeed(t *testing.T) {
 		t.Error("something of the entry is still in the source")
 	}
 	if keys, _ := w.objects(b.Name); !slices.Equal(keys, []string{kept}) {
-		t.Errorf("objects in the bucket = %v, want those of before", keys)
+		t.Errorf("objects in the bucket = %v, want those from before", keys)
 	}
-	// A source that is late cannot even read the entry any more.
+	// A source that is late cannot read the entry any more.
 	if _, err := source.stepEntry(e); !apierrors.IsForbidden(err) || source.extensionEntry(e) != nil {
-		t.Errorf("the source goes on: %v", err)
+		t.Errorf("the source continues: %v", err)
 	}
 
 	destination.runEntry(e, func() bool { return entrySucceeded(e) && e.Status.SeedName != nil })
@@ -230,9 +230,9 @@ func TestEntryMovesToAnotherSeed(t *testing.T) {
 		t.Errorf("extension object = %+v, want it restored", o)
 	}
 	if got := e.Annotations[corev1beta1.AnnotationRestorableFrom]; got != first {
-		t.Errorf("after the move, points can be restored from %q on, want %q", got, first)
+		t.Errorf("after the move, the first restorable point is %q, want %q", got, first)
 	}
-	// Who has taken the backups over can delete them.
+	// The seed that has taken over the backups can delete them.
 	w.must(w.Client.Delete(w.ctx, e))
 	destination.runEntry(e, func() bool { return gone(e) })
 	if keys, _ := w.objects(b.Name); len(keys) != 0 {

@@ -17,8 +17,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// trouble makes one write fail, the nth of all, in one of three ways: before it happens, as a conflict, or after it
-// has happened, as a process sees it that stops right then.
+// trouble makes the nth write fail, in one of three ways: before it is done, with a conflict, or after it is done, as
+// if the process had stopped right then.
 type trouble struct {
 	mu     sync.Mutex
 	n, at  int
@@ -82,7 +82,7 @@ func (s *seed) watchClient(c client.Client, confined bool) client.WithWatch {
 	return out
 }
 
-// lifeOfBackups makes a bucket and an entry, changes the credentials, and deletes everything.
+// lifeOfBackups creates a bucket and an entry, changes the credentials, and deletes everything.
 func (s *seed) lifeOfBackups() {
 	s.t.Helper()
 	b := s.bucketReady()
@@ -117,7 +117,7 @@ func (s *seed) lifeOfBackups() {
 	}
 }
 
-// Whatever single write fails or is the last one of a process, the life of a bucket and an entry takes its course.
+// Whichever single write fails or is the last one of a process, a bucket and an entry are created, changed and deleted.
 func TestBackupsSurviveAStopAfterEachWrite(t *testing.T) {
 	for at := 1; ; at++ {
 		w := newWorld(t)
@@ -136,7 +136,7 @@ func TestBackupsSurviveAStopAfterEachWrite(t *testing.T) {
 	}
 }
 
-// stale answers every second read of an object with what the read before has seen, as a cache does that lags behind.
+// stale answers every second read of an object with the result of the previous read, as a stale cache would.
 type stale struct {
 	mu    sync.Mutex
 	reads map[string]int

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// The garden may not know every object of the seed, as after a restore from a backup.
+// The garden may lack objects of the seed, as after a restore from a backup.
 func TestExtensionsStayAsLongAsObjectsInTheSeedNeedThem(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSeed(w.Client)
@@ -47,7 +47,7 @@ func TestExtensionsStayAsLongAsObjectsInTheSeedNeedThem(t *testing.T) {
 		w.must(err)
 		w.read(i)
 		if !gone(i) && slices.Contains(i.Finalizers, "core.gardener.cloud/controllerinstallation") && res.RequeueAfter == 0 {
-			t.Error("nothing brings the installation back")
+			t.Error("the installation is not created again")
 		}
 	}
 	step()

@@ -45,11 +45,11 @@ type world struct {
 	ctx       context.Context
 	cloud     *cloudtest.Cloud
 	namespace string // Of the project.
-	// credentials is the Secret in the garden.
+	// credentials is the Secret of the bucket in the garden.
 	credentials *corev1.Secret
 }
 
-// seed is one of them, with its gardenlet and the extension that runs there.
+// seed is a seed with its gardenlet and its extension.
 type seed struct {
 	*world
 	cluster client.Client
@@ -135,7 +135,7 @@ func (w *world) newSeed(cluster client.Client) *seed {
 	return s
 }
 
-// withoutGenerated is an extension that makes no credentials for the bucket alone, as most do.
+// withoutGenerated is an extension that generates no credentials for the bucket, like most extensions.
 type withoutGenerated struct{ *backup.BucketActuator }
 
 func (a withoutGenerated) Reconcile(
@@ -163,10 +163,10 @@ func (w *world) ensureNamespace(cluster client.Client, name string) {
 	}
 }
 
-// bucketName is the name of everything about the bucket of the seed.
+// bucketName is the name of all objects of the seed's bucket.
 func (s *seed) bucketName() string { return string(s.object.UID) }
 
-// newBucket makes the BackupBucket as the controller of the Seed does.
+// newBucket creates the BackupBucket as the controller of the Seed does.
 func (s *seed) newBucket() *corev1beta1.BackupBucket {
 	s.t.Helper()
 	b := &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: s.bucketName()},
@@ -179,7 +179,7 @@ func (s *seed) newBucket() *corev1beta1.BackupBucket {
 	return b
 }
 
-// newEntry makes a BackupEntry in a bucket, for a Shoot that is long gone.
+// newEntry creates a BackupEntry in a bucket, for a Shoot that no longer exists.
 func (s *seed) newEntry(bucket string, change ...func(*corev1beta1.BackupEntry)) *corev1beta1.BackupEntry {
 	s.t.Helper()
 	e := &corev1beta1.BackupEntry{
@@ -194,9 +194,9 @@ func (s *seed) newEntry(bucket string, change ...func(*corev1beta1.BackupEntry))
 	return e
 }
 
-// forget removes what a test has left of an object.
+// forget removes an object that a test has left.
 func (w *world) forget(o client.Object) {
-	ctx := context.Background() // The test's has ended.
+	ctx := context.Background() // The test's context has ended.
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 	_ = w.Client.Patch(ctx, o, patch)
 	_ = w.Client.Delete(ctx, o)
@@ -209,7 +209,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// stepBucket makes one pass of the gardenlet and lets the extension act.
+// stepBucket makes one pass of the gardenlet and one of the extension.
 func (s *seed) stepBucket(b *corev1beta1.BackupBucket) (reconcile.Result, error) {
 	s.t.Helper()
 	clock.Step(2 * time.Second)
@@ -220,7 +220,7 @@ func (s *seed) stepBucket(b *corev1beta1.BackupBucket) (reconcile.Result, error)
 	return result, err
 }
 
-// stepEntry makes one pass of the gardenlet and lets the extension act.
+// stepEntry makes one pass of the gardenlet and one of the extension.
 func (s *seed) stepEntry(e *corev1beta1.BackupEntry) (reconcile.Result, error) {
 	s.t.Helper()
 	clock.Step(2 * time.Second)
@@ -243,7 +243,7 @@ func (w *world) read(o client.Object) {
 
 func gone(o client.Object) bool { return o.GetUID() == "" }
 
-// maxPasses is far above what anything here needs.
+// maxPasses is far above the number that these tests need.
 const maxPasses = 60
 
 func (s *seed) runBucket(b *corev1beta1.BackupBucket, until func() bool) {
@@ -270,7 +270,7 @@ func (s *seed) runEntry(e *corev1beta1.BackupEntry, until func() bool) {
 	s.t.Fatalf("not reached after %d passes: %+v, %+v, %v", maxPasses, e.Status.LastOperation, e.Status.LastError, err)
 }
 
-// bucketReady makes the bucket of the seed.
+// bucketReady creates the bucket of the seed.
 func (s *seed) bucketReady() *corev1beta1.BackupBucket {
 	s.t.Helper()
 	b := s.newBucket()

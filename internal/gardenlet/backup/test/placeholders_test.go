@@ -10,8 +10,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestPlaceholdersReplaceNothing: a seed serves the kinds of other projects, and leaves the definitions of operators
-// alone, whether they were there before or came later.
+// TestPlaceholdersReplaceNothing: a seed serves the kinds of other projects, and does not change the definitions of
+// operators, whether they were created before or later.
 func TestPlaceholdersReplaceNothing(t *testing.T) {
 	w := newWorld(t)
 	other := env.Start(t, env.WithCRDs(crds.Seed()...), seedScheme)
@@ -45,9 +45,9 @@ func TestPlaceholdersReplaceNothing(t *testing.T) {
 		}
 	}
 
-	// An operator comes later, and its installer keeps the metadata, as "kubectl apply" does.
+	// An operator installs a definition later, and the installer keeps the metadata, as "kubectl apply" does.
 	w.must(other.Client.Update(w.ctx, operators(definition(1))))
-	// An earlier version has made others differently.
+	// An earlier version has created others differently.
 	for _, i := range []int{1, 2} {
 		d := definition(i)
 		d.Annotations = nil
@@ -58,7 +58,7 @@ func TestPlaceholdersReplaceNothing(t *testing.T) {
 	}
 	w.must(s.stepSeed(keeper))
 	if !isOperators(1) {
-		t.Error("the definition of an operator that came later was replaced")
+		t.Error("the definition that an operator installed later was replaced")
 	}
 	if d := definition(2); len(d.Annotations) == 0 {
 		t.Errorf("annotations of %s = %v, want the checksum", d.Name, d.Annotations)

@@ -21,7 +21,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// keeper is the gardenlet's controller of the Seed itself.
+// keeper is the gardenlet's controller of the Seed.
 func (s *seed) keeper() *gardenletseed.Reconciler {
 	s.t.Helper()
 	c := &config.GardenletConfiguration{SeedConfig: &config.SeedConfig{}}
@@ -44,7 +44,7 @@ func (s *seed) stepSeed(r *gardenletseed.Reconciler) error {
 	return err
 }
 
-// offer registers an extension that makes buckets.
+// offer registers an extension that creates buckets.
 func (w *world) offer() *corev1beta1.ControllerRegistration {
 	w.t.Helper()
 	deployment := &corev1beta1.ControllerDeployment{ObjectMeta: metav1.ObjectMeta{Name: env.Name("local-")}, Type: "helm"}
@@ -62,7 +62,8 @@ func (w *world) offer() *corev1beta1.ControllerRegistration {
 	return registration
 }
 
-// installed lets the controller-manager decide what is installed on the seed, and says whether a registration is.
+// installed has the controller-manager decide which extensions are installed on the seed, and says whether a
+// registration's is.
 func (s *seed) installed(registration *corev1beta1.ControllerRegistration) bool {
 	s.t.Helper()
 	s.read(s.object)
@@ -73,7 +74,7 @@ func (s *seed) installed(registration *corev1beta1.ControllerRegistration) bool 
 	return !gone(i) && i.DeletionTimestamp == nil
 }
 
-// schedulable says whether the scheduler would look at the seed at all.
+// schedulable says whether the scheduler would consider the seed.
 func (s *seed) schedulable() bool {
 	s.t.Helper()
 	d := scheduler.Decide(scheduler.Input{
@@ -83,7 +84,7 @@ func (s *seed) schedulable() bool {
 	return d.Verdicts[0].Filter != "usable"
 }
 
-// bucketsReady is the condition that the scheduler goes by, written by the controller-manager.
+// bucketsReady is the condition that the scheduler checks, written by the controller-manager.
 func (s *seed) bucketsReady() corev1beta1.ConditionStatus {
 	s.t.Helper()
 	judge := &seedconditions.BackupBuckets{Garden: s.Client, Clock: clock}
@@ -123,7 +124,7 @@ func TestSeedWithBackupsHasABucketAsLongAsItIsUsed(t *testing.T) {
 	if got := s.bucketsReady(); got != corev1beta1.ConditionTrue || !s.schedulable() {
 		t.Errorf("BackupBucketsReady of a bucket that works is %q, schedulable %t", got, s.schedulable())
 	}
-	w.must(s.stepSeed(keeper)) // The gardenlet leaves the condition alone.
+	w.must(s.stepSeed(keeper)) // The gardenlet does not change the condition.
 	if c := corev1beta1.FindCondition(s.object.Status.Conditions, corev1beta1.SeedBackupBucketsReady); c == nil ||
 		c.Status != corev1beta1.ConditionTrue {
 		t.Errorf("condition after a pass of the gardenlet = %+v", c)
@@ -156,14 +157,14 @@ func TestSeedWithBackupsHasABucketAsLongAsItIsUsed(t *testing.T) {
 	w.must(s.stepSeed(keeper))
 	w.read(b)
 	if b.DeletionTimestamp == nil || !slices.Contains(s.object.Finalizers, corev1beta1.FinalizerName) {
-		t.Errorf("the bucket is not being deleted, or the Seed went before it: %v", s.object.Finalizers)
+		t.Errorf("the bucket is not being deleted, or the Seed was removed before it: %v", s.object.Finalizers)
 	}
 	if !s.installed(registration) {
-		t.Error("the extension goes before it has deleted the bucket")
+		t.Error("the extension is removed before it has deleted the bucket")
 	}
 	s.runBucket(b, func() bool { return gone(b) })
 	if s.installed(registration) {
-		t.Error("the extension stays although the seed needs it no more")
+		t.Error("the extension stays although the seed does not need it any more")
 	}
 	w.must(s.stepSeed(keeper))
 	if !gone(s.object) && slices.Contains(s.object.Finalizers, corev1beta1.FinalizerName) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is changed back at once is repaired after 1, 2, 4, ... minutes, at most once an hour, and as soon again when all
-// has been quiet for two hours.
+// A configuration that is changed back at once is repaired after 1, 2, 4, ... minutes, at the latest after an hour. The
+// intervals begin anew after two hours without a repair.
 func TestRepairsOfWhatIsChangedBack(t *testing.T) {
 	const period = time.Minute
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -24,7 +24,7 @@ func TestRepairsOfWhatIsChangedBack(t *testing.T) {
 		"hours after a repair": {
 			func(minute int) bool { return minute == 0 || minute == 200 || minute == 201 }, []int{0, 200, 201},
 		},
-		"by an owner who is slow": {func(minute int) bool { return minute%40 == 0 }, []int{0, 40, 80, 120, 160, 200, 240}},
+		"by a slow owner": {func(minute int) bool { return minute%40 == 0 }, []int{0, 40, 80, 120, 160, 200, 240}},
 		"an hour after a repair": {
 			func(minute int) bool { return minute == 0 || minute >= 60 && minute < 64 }, []int{0, 60, 62},
 		},
@@ -53,7 +53,7 @@ func TestRepairsAreRememberedOneByOneAndNotForEver(t *testing.T) {
 	r.made(same, now, time.Minute)
 	for _, other := range []repairTarget{{"b", "k", "n"}, {"a", "l", "n"}, {"a", "k", "m"}} {
 		if !r.due(other, now, time.Minute) {
-			t.Errorf("%v has to wait for another one", other)
+			t.Errorf("the repair of %v has to wait because of another one", other)
 		}
 	}
 	if r.due(same, now, time.Minute) {
@@ -69,7 +69,7 @@ func TestRepairsAreRememberedOneByOneAndNotForEver(t *testing.T) {
 	}
 	fill("c")
 	if r.due(same, now, time.Minute) {
-		t.Error("one is forgotten because there are many others")
+		t.Error("a repair is forgotten because of many others")
 	}
 	now = now.Add(repairForgotten)
 	fill("d")

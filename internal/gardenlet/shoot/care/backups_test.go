@@ -58,7 +58,7 @@ func TestBackups(t *testing.T) {
 		"verified with success": {change: func(_ *Observed, s *etcdbackup.Status) {
 			s.LastVerification = &etcdbackup.Verification{}
 		}, reason: "ControlPlaneRunning"},
-		"an upload has failed and is repeated": {change: func(_ *Observed, s *etcdbackup.Status) {
+		"an upload has failed and is retried": {change: func(_ *Observed, s *etcdbackup.Status) {
 			s.SecondsBehind, s.LastError = 100, &etcdbackup.Failure{Operation: "delta", Message: "no answer"}
 		}, reason: "ControlPlaneRunning"},
 		"far behind": {
@@ -90,12 +90,12 @@ func TestBackups(t *testing.T) {
 			change: func(_ *Observed, s *etcdbackup.Status) { s.Phase = etcdbackup.PhaseSuperseded },
 			status: "False", reason: "BackupsSuperseded", parts: []string{`epoch 1 of "local-1"`},
 		},
-		"two problems have the reason of the one that stays": {
+		"two problems have the reason of the permanent one": {
 			change: func(_ *Observed, s *etcdbackup.Status) {
 				s.SecondsBehind, s.LastVerification = 3600, &etcdbackup.Verification{Error: "checksums differ"}
 			}, status: "False", reason: "BackupVerificationFailed",
 		},
-		"the store has not been reached since a restart": {
+		"the store is unreachable since a restart": {
 			change: func(_ *Observed, s *etcdbackup.Status) { restarted(s) }, status: "Progressing", reason: "BackupsFailing",
 			parts: []string{"phase Failing", "Last error (session): list objects"},
 		},
@@ -105,7 +105,7 @@ func TestBackups(t *testing.T) {
 			}, status: "Progressing", reason: "BackupStatusUnavailable",
 			parts: []string{"read tcp 10.0.0.2:2382: connection refused"},
 		},
-		"a condition that is new gets time, too": {
+		"a new condition has the threshold, too": {
 			change: silent,
 			old:    &corev1beta1.Condition{Status: "Unknown"}, status: "Progressing", reason: "BackupStatusUnavailable",
 		},
@@ -115,7 +115,7 @@ func TestBackups(t *testing.T) {
 				LastTransitionTime: metav1.Time{Time: now.Add(-6 * time.Minute)}},
 			status: "False", reason: "BackupStatusUnavailable",
 		},
-		"a process that restarts does not end what was found": {
+		"a restart of the process does not end a known problem": {
 			change: func(_ *Observed, s *etcdbackup.Status) { restarted(s) },
 			old:    &corev1beta1.Condition{Status: "False", Reason: "BackupsBehind"}, status: "False", reason: "BackupsBehind",
 		},
@@ -124,10 +124,10 @@ func TestBackups(t *testing.T) {
 			old:    &corev1beta1.Condition{Status: "False", Reason: "BackupVerificationFailed"},
 			status: "False", reason: "BackupVerificationFailed", parts: []string{"cannot be read"},
 		},
-		"what was found ends when everything is saved": {
+		"a known problem ends when everything is saved": {
 			old: &corev1beta1.Condition{Status: "False", Reason: "BackupsBehind"}, reason: "ControlPlaneRunning",
 		},
-		"silence gives way to what is known": {
+		"an unreachable process is replaced by a known problem": {
 			change: func(o *Observed, _ *etcdbackup.Status) {
 				silent(o, nil)
 				o.Reports = []Report{{Kind: "ControlPlane", Name: "a", Condition: corev1beta1.Condition{
@@ -140,7 +140,7 @@ func TestBackups(t *testing.T) {
 				s.SecondsBehind = 3600
 			}, reason: reasonNotChecked,
 		},
-		"no credentials are repeated": {
+		"credentials are not quoted": {
 			change: func(o *Observed, s *etcdbackup.Status) {
 				s.SecondsBehind, s.Location = 3600, `S3 bucket "b" at https://key:geheim@s3.example.com`
 				s.LastError = &etcdbackup.Failure{

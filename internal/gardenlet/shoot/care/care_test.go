@@ -115,7 +115,7 @@ func TestProblematicWebhooks(t *testing.T) {
 		"pods outside kube-system": {
 			rule: pods, ns: notIn(purpose, "kube-system"), policy: fail, timeout: ptr.To(int32(30)),
 		},
-		"pods not of the system": {
+		"pods outside of the system": {
 			rule: pods, object: notIn("origin", "gardener"), policy: fail, timeout: ptr.To(int32(10)),
 		},
 		"pods of a team's namespaces": {
@@ -187,7 +187,7 @@ func TestProblematicWebhooks(t *testing.T) {
 			if got := Problematic(w); got != tc.want {
 				t.Errorf("Problematic() = %t, want %t", got, tc.want)
 			}
-			// Whatever was wrong, the repaired webhook is harmless, and a harmless one is left alone.
+			// Every repaired webhook is harmless, and a harmless one is not changed.
 			f := remediate(w)
 			if !tc.want && len(f.changes) > 0 {
 				t.Errorf("a harmless webhook was changed: %v", f.changes)

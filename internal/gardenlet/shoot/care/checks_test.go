@@ -37,7 +37,7 @@ func resource(
 	return mr
 }
 
-// healthyShoot has one pool with one ready node, and nothing to complain about.
+// healthyShoot has one pool with one ready node, and no problems.
 func healthyShoot() *Observed {
 	o := &Observed{
 		Now: now,
@@ -143,11 +143,11 @@ func TestConditions(t *testing.T) {
 			func(o *Observed) { o.HealthStatus = 500 },
 			want{corev1beta1.ShootAPIServerAvailable, "False", "HealthzRequestError"},
 		},
-		"the API server is not there": {
+		"the API server is missing": {
 			func(o *Observed) { o.Deployments[0].Spec.Replicas = ptr.To(int32(0)) },
 			want{corev1beta1.ShootAPIServerAvailable, "False", "APIServerDown"},
 		},
-		"nodes cannot be seen without it": {
+		"nodes are unknown without it": {
 			func(o *Observed) { o.HealthStatus = 500 },
 			want{corev1beta1.ShootEveryNodeReady, "Unknown", reasonNotChecked},
 		},
@@ -167,7 +167,7 @@ func TestConditions(t *testing.T) {
 			func(o *Observed) { o.Etcd.Status.ReadyReplicas = 0 },
 			want{corev1beta1.ShootControlPlaneHealthy, "False", "EtcdUnhealthy"},
 		},
-		"etcd is down with a reason, which comes before its consequences": {func(o *Observed) {
+		"etcd is down for a reason, which precedes its consequences": {func(o *Observed) {
 			o.Etcd.Status.ReadyReplicas, o.Deployments[0].Status.AvailableReplicas = 0, 0
 			o.Backups = &Backups{Status: etcdbackup.Status{Etcd: etcdbackup.Etcd{
 				State: etcdbackup.EtcdFailing, Message: "no space left",
@@ -178,12 +178,12 @@ func TestConditions(t *testing.T) {
 				Type: corev1beta1.ShootControlPlaneHealthy, Status: "False", Message: "ccm is down",
 			}}}
 		}, want{corev1beta1.ShootControlPlaneHealthy, "False", "ControlPlaneUnhealthyReport"}},
-		"an extension has fallen silent": {func(o *Observed) {
+		"an extension has stopped sending heartbeats": {func(o *Observed) {
 			o.Reports = []Report{{Kind: "Worker", Heartbeat: now.Add(-6 * time.Minute), Condition: corev1beta1.Condition{
 				Type: corev1beta1.ShootEveryNodeReady, Status: "True",
 			}}}
 		}, want{corev1beta1.ShootEveryNodeReady, "Unknown", "WorkerOutdatedHealthCheckReport"}},
-		"an extension sees progress": {func(o *Observed) {
+		"an extension reports progress": {func(o *Observed) {
 			o.Reports = []Report{{Kind: "Worker", Condition: corev1beta1.Condition{
 				Type: corev1beta1.ShootEveryNodeReady, Status: "Progressing", Reason: "Rolling",
 			}}}
@@ -232,11 +232,11 @@ func TestConditions(t *testing.T) {
 			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.ReadyForUpdate),
 			want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"},
 		},
-		"a node is updated by hand for long": {func(o *Observed) {
+		"a node has been updated by hand for a long time": {func(o *Observed) {
 			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.SelectedForUpdate)(o)
 			o.MachineDeployments[0].Status.Conditions[0].Status = machinev1alpha1.ConditionFalse
 		}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
-		"a machine is on its way while a node is updated by hand": {func(o *Observed) {
+		"a machine is being created while a node is updated by hand": {func(o *Observed) {
 			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.ReadyForUpdate)(o)
 			o.MachineDeployments[0].Status.Conditions = nil
 			o.MachineDeployments[0].Spec.Replicas = 2
@@ -254,11 +254,11 @@ func TestConditions(t *testing.T) {
 			updated(corev1beta1.ManualInPlaceUpdate, machinev1alpha1.UpdateFailed),
 			want{corev1beta1.ShootEveryNodeReady, "False", "NodeUnhealthy"},
 		},
-		"an update that nobody has asked for rolls out": {
+		"an update that nobody has requested rolls out": {
 			updated(corev1beta1.AutoInPlaceUpdate, machinev1alpha1.ReadyForUpdate),
 			want{corev1beta1.ShootEveryNodeReady, "False", "NodesRollOutScalingUp"},
 		},
-		"a candidate for an update is cordoned by somebody": {node(func(n *corev1.Node) {
+		"a user has cordoned a candidate for an update": {node(func(n *corev1.Node) {
 			n.Labels[corev1beta1.LabelNodeCandidateForUpdate], n.Spec.Unschedulable = "true", true
 		}), want{corev1beta1.ShootEveryNodeReady, "False", "NodesScalingDown"}},
 		"a node agent has stopped": {func(o *Observed) {
@@ -278,7 +278,7 @@ func TestConditions(t *testing.T) {
 		"a system component rolls out": {func(o *Observed) {
 			o.Resources = []resourcesv1alpha1.ManagedResource{resource("coredns", "True", "True", "True")}
 		}, want{corev1beta1.ShootSystemComponentsHealthy, "False", "ResourcesProgressingReason"}},
-		"a resource belongs to another condition by its label": {func(o *Observed) {
+		"the label assigns a resource to another condition": {func(o *Observed) {
 			mr := resource("x", "False", "False", "False")
 			mr.Labels = map[string]string{corev1beta1.LabelCareConditionType: string(corev1beta1.ShootControlPlaneHealthy)}
 			o.Resources = append(o.Resources, mr)
@@ -342,9 +342,9 @@ func TestConstraints(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*Observed)
-		want   string // Type=Status/Reason of all, sorted.
+		want   string // Type=Status/Reason of all constraints, sorted.
 	}{
-		"nothing to complain about": {
+		"no problems": {
 			func(*Observed) {},
 			"HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks",
 		},
@@ -387,7 +387,7 @@ func TestConstraints(t *testing.T) {
 			o.Shoot.Status.InPlaceUpdates = &corev1beta1.InPlaceUpdatesStatus{PendingWorkerUpdates: pending}
 		}, "HibernationPossible=True/NoProblematicWebhooks MaintenancePreconditionsSatisfied=True/NoProblematicWebhooks " +
 			"ManualInPlaceWorkersUpdated=False/WorkerPoolsWithManualInPlaceUpdateStrategyPending"},
-		"a rotation is due, and every window is while the cluster sleeps": {func(o *Observed) {
+		"a rotation is due, and the cluster is hibernated in every window": {func(o *Observed) {
 			sleep, wake := "0 20 * * *", "0 6 * * *"
 			o.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Schedules: []corev1beta1.HibernationSchedule{{
 				Start: &sleep, End: &wake,

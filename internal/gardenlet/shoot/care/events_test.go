@@ -26,9 +26,9 @@ func TestEventsOfConditions(t *testing.T) {
 		before, after []corev1beta1.Condition
 		want          []conditionEvent
 	}{
-		"well for the first time": {nil, good, nil},
+		"True for the first time": {nil, good, nil},
 		"still well":              {good, good, nil},
-		"bad for the first time": {
+		"False for the first time": {
 			nil, bad, []conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}},
 		},
 		"bad": {
@@ -38,23 +38,23 @@ func TestEventsOfConditions(t *testing.T) {
 			condition("Progressing", "BackupsBehind", "behind"), bad,
 			[]conditionEvent{{"Warning", "BackupsBehind", "ControlPlaneHealthy: behind"}},
 		},
-		"still bad, in other words": {bad, condition("False", "BackupsBehind", "more behind"), nil},
-		"bad for another reason": {
+		"still False, with another message": {bad, condition("False", "BackupsBehind", "more behind"), nil},
+		"False for another reason": {
 			bad, condition("False", "EtcdUnhealthy", "down"),
 			[]conditionEvent{{"Warning", "EtcdUnhealthy", "ControlPlaneHealthy: down"}},
 		},
 		"well again": {
 			bad, good, []conditionEvent{{"Normal", "ControlPlaneRunning", "ControlPlaneHealthy: fine"}},
 		},
-		"not certain":                 {good, condition("Progressing", "BackupsBehind", "behind"), nil},
-		"unknown":                     {bad, condition("Unknown", "ConditionCheckError", "no answer"), nil},
-		"well after it was unknown":   {condition("Unknown", "ConditionCheckError", "no answer"), good, nil},
-		"a condition that is no more": {bad, nil, nil},
+		"not certain":                  {good, condition("Progressing", "BackupsBehind", "behind"), nil},
+		"unknown":                      {bad, condition("Unknown", "ConditionCheckError", "no answer"), nil},
+		"True after Unknown":           {condition("Unknown", "ConditionCheckError", "no answer"), good, nil},
+		"a condition that was removed": {bad, nil, nil},
 
 		"a certificate expires":      {good, expires("in 9 days"), warning("in 9 days")},
 		"it expires, the next day":   {expires("in 9 days"), expires("in 8 days"), warning("in 8 days")},
 		"it expires, the same day":   {expires("in 9 days"), expires("in 9 days"), nil},
-		"well again, but it expires": {bad, expires("in 9 days"), warning("in 9 days")},
+		"True again, but it expires": {bad, expires("in 9 days"), warning("in 9 days")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, eventsOf(tc.before, tc.after), cmp.AllowUnexported(conditionEvent{})); diff != "" {

@@ -21,12 +21,12 @@ func TestExpiry(t *testing.T) {
 		"hours": {
 			server: 5 * time.Hour, client: 73 * day, want: "API server expires in 0 days, on 2026-03-01.",
 		},
-		"the client's is the first": {
+		"the client's expires first": {
 			server: 73 * day, client: 12 * day, want: "gardenlet for the API server expires in 12 days",
 		},
-		"only the client's is known": {client: 12 * day, want: "gardenlet for"},
-		"the client's is not known":  {server: 12 * day, want: "API server"},
-		"both, the server's first":   {server: 11 * day, client: 12 * day, want: "API server expires in 11 days"},
+		"only the client's is known":       {client: 12 * day, want: "gardenlet for"},
+		"the client's is not known":        {server: 12 * day, want: "API server"},
+		"both, the server's expires first": {server: 11 * day, client: 12 * day, want: "API server expires in 11 days"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := healthyShoot()

@@ -26,7 +26,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// userClient reaches the API server like the gardenlet reaches that of a Shoot.
+// userClient connects to the API server as the gardenlet does to that of a Shoot.
 func userClient(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := kruntime.NewScheme()
@@ -73,7 +73,7 @@ func configuration(name string, bytes int, timeout int32) *admissionregistration
 	}
 }
 
-// fill creates n objects, some at a time.
+// fill creates n objects, several concurrently.
 func fill(t testing.TB, user client.Client, n int, object func(i int) client.Object) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -90,7 +90,7 @@ func fill(t testing.TB, user client.Client, n int, object func(i int) client.Obj
 	group.Wait()
 }
 
-// watched remembers the most memory that was in use when a list had just arrived.
+// watched records the maximum memory in use right after a list was received.
 type watched struct {
 	client.Reader
 	base, peak uint64
@@ -113,11 +113,10 @@ func (w *watched) List(ctx context.Context, list client.ObjectList, opts ...clie
 	return err
 }
 
-// mib is the memory that was in use at most, beyond what was before.
+// mib is the maximum memory in use, minus the memory before, in MiB.
 func (w *watched) mib() float64 { return float64(int64(w.peak)-int64(w.base)) / (1 << 20) }
 
-// TestShootFullOfObjects fills a real API server and checks that what is found is right, and that little is held at a
-// time.
+// TestShootFullOfObjects fills a real API server and checks the findings, and that few objects are held at a time.
 func TestShootFullOfObjects(t *testing.T) {
 	e := env.Start(t)
 	user := userClient(t, e.Config)
@@ -168,7 +167,7 @@ func TestShootFullOfObjects(t *testing.T) {
 	}
 	t.Logf("%d lists, %.1f MiB", reader.lists, reader.mib())
 
-	// Large ones, which are harmless and come first, are more than is read.
+	// Large configurations, which are harmless and come first, exceed the limit of reads.
 	fill(t, user, large, func(i int) client.Object { return configuration(fmt.Sprintf("large-%04d", i), 1_200_000, 10) })
 	o, reader = check(empty())
 	c = corev1beta1.FindCondition(Constraints(o), corev1beta1.ShootHibernationPossible)

@@ -77,7 +77,7 @@ func TestDecide(t *testing.T) {
 		want Action
 	}{
 		"a Deployment without labels": {"Deployment", metav1.ObjectMeta{}, Delete},
-		"a Deployment that is not to be cleaned up": {
+		"a Deployment that must be kept": {
 			"Deployment", metav1.ObjectMeta{Labels: map[string]string{"shoot.gardener.cloud/no-cleanup": "true"}}, Keep,
 		},
 		"a system component": {
@@ -93,13 +93,13 @@ func TestDecide(t *testing.T) {
 		"the Service of Kubernetes": {
 			"Service", metav1.ObjectMeta{Labels: map[string]string{"provider": "kubernetes"}}, Keep,
 		},
-		"a Pod that has been going for six minutes, with a finalizer": {
+		"a Pod in deletion for six minutes, with a finalizer": {
 			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute), Finalizers: []string{"x"}}, Finalize,
 		},
-		"a Pod that has been going for six minutes, without": {
+		"a Pod in deletion for six minutes, without": {
 			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute)}, Wait,
 		},
-		"a Pod that has been going for four minutes": {
+		"a Pod in deletion for four minutes": {
 			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(4 * time.Minute), Finalizers: []string{"x"}}, Wait,
 		},
 	} {
@@ -122,6 +122,6 @@ func TestUntouchedKinds(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string(nil), touched); diff != "" {
-		t.Errorf("kinds that must not be touched (-want +got):\n%s", diff)
+		t.Errorf("kinds that must be kept (-want +got):\n%s", diff)
 	}
 }

@@ -48,7 +48,7 @@ func used(t *testing.T) []schema.GroupVersionKind {
 	return all
 }
 
-// definition of a resource in 8 versions with so many short names.
+// definition of a resource in 8 versions with the given number of short names.
 func definition(
 	group, plural string, shortNames int, scope apiextensionsv1.ResourceScope,
 ) *apiextensionsv1.CustomResourceDefinition {
@@ -96,7 +96,7 @@ func create(t *testing.T, e *env.Environment, d *apiextensionsv1.CustomResourceD
 	}
 }
 
-// connect is the gardenlet's way into a Shoot.
+// connect returns a client like the gardenlet's for a Shoot.
 func connect(t *testing.T, e *env.Environment) client.Client {
 	t.Helper()
 	c, err := (&shoot.Connector{Scheme: e.Scheme}).Connect(e.Kubeconfig)
@@ -106,8 +106,8 @@ func connect(t *testing.T, e *env.Environment) client.Client {
 	return c
 }
 
-// TestKindsAreKnown compares with what a real server says, and makes sure that it is asked for none of those that the
-// gardenlet uses.
+// TestKindsAreKnown compares the table with the discovery of a real server, and checks that the kinds that the
+// gardenlet uses need no discovery.
 func TestKindsAreKnown(t *testing.T) {
 	e := env.Shared(t)
 	httpClient, err := rest.HTTPClientFor(e.Config)
@@ -118,7 +118,7 @@ func TestKindsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := kinds.NewMapper(nil) // It would panic if it asked.
+	known := kinds.NewMapper(nil) // Discovery would panic.
 	for _, gvk := range used(t) {
 		got, err := known.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
@@ -129,7 +129,7 @@ func TestKindsAreKnown(t *testing.T) {
 		}
 		want, err := server.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if meta.IsNoMatchError(err) && gvk.Group == "snapshot.storage.k8s.io" {
-			continue // Comes with storage drivers.
+			continue // Storage drivers install it.
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestKindsAreKnown(t *testing.T) {
 	}
 }
 
-// TestOtherKinds are those whose encryption an owner configures.
+// TestOtherKinds covers kinds whose encryption an owner configures.
 func TestOtherKinds(t *testing.T) {
 	e := env.Shared(t)
 	create(t, e, definition("other.example.org", "things", 0, apiextensionsv1.ClusterScoped))
@@ -160,7 +160,7 @@ func TestOtherKinds(t *testing.T) {
 		"things.other.example.org": {
 			schema.GroupVersionKind{Group: "other.example.org", Version: "v8", Kind: "Kindthings"}, meta.RESTScopeNameRoot,
 		},
-		"leases":                 {}, // Of the core group, which has none.
+		"leases":                 {}, // Of the core group, which has no name.
 		"no.other.example.org":   {},
 		"no.nowhere.example.org": {},
 	} {
@@ -195,16 +195,16 @@ func TestOtherKinds(t *testing.T) {
 	}
 	if err := c.Patch(t.Context(), thing, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil ||
 		thing.GetUID() == "" {
-		t.Errorf("write a thing again: %v", err)
+		t.Errorf("write an object again: %v", err)
 	}
 }
 
-// TestOwnersLockNobodyOut: a server that describes its kinds at length, as its owner makes it do, is still worked with.
+// TestOwnersLockNobodyOut: the gardenlet can use a server even if its owner makes the discovery very large.
 func TestOwnersLockNobodyOut(t *testing.T) {
 	e := env.Shared(t)
 	create(t, e, definition("large.example.org", "things", 10_000, apiextensionsv1.NamespaceScoped))
 
-	// One who asks for everything fails, and that is not taken for a page that is too large.
+	// A client that discovers everything fails, and the error does not count as a page that is too large.
 	config := rest.CopyConfig(e.Config)
 	pages.Bound(config)
 	asksForAll, err := client.New(config, client.Options{Scheme: e.Scheme})
@@ -219,7 +219,7 @@ func TestOwnersLockNobodyOut(t *testing.T) {
 	}
 	err = read(asksForAll, schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 	if _, tooMuch := err.(*pages.TooMuchError); err == nil || tooMuch {
-		t.Errorf("one who asks for all kinds has error %v", err)
+		t.Errorf("the discovery of all kinds ends with error %v", err)
 	}
 
 	c := connect(t, e)

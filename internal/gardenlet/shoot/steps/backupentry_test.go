@@ -63,11 +63,11 @@ func TestBackupSecretDue(t *testing.T) {
 		succeeded, namespace, started time.Time
 		want                          bool
 	}{
-		"succeeded before there was a namespace": {hour(1), hour(2), hour(0), true},
-		"succeeded at the same time":             {hour(1), hour(1), hour(0), true},
-		"succeeded before the operation began":   {hour(1), hour(0), hour(2), true},
-		"succeeded in this operation":            {hour(2), hour(0), hour(1), false},
-		"succeeded in the second it began":       {hour(2), hour(0), hour(2).Add(time.Millisecond), false},
+		"succeeded before the namespace existed":   {hour(1), hour(2), hour(0), true},
+		"succeeded at the same time":               {hour(1), hour(1), hour(0), true},
+		"succeeded before the operation began":     {hour(1), hour(0), hour(2), true},
+		"succeeded in this operation":              {hour(2), hour(0), hour(1), false},
+		"succeeded in the second of its beginning": {hour(2), hour(0), hour(2).Add(time.Millisecond), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := backupSecretDue(tc.succeeded, tc.namespace, tc.started); got != tc.want {

@@ -20,8 +20,8 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// TestCertificatesAreInTheTable: what is generated for a control plane is in the table of certificates, with its life,
-// and nothing else is.
+// TestCertificatesAreInTheTable: the table of certificates has exactly the certificates of a control plane, with their
+// validity.
 func TestCertificatesAreInTheTable(t *testing.T) {
 	s := testScope("a")
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
@@ -61,7 +61,7 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 	certificates.Check(t, lives, certificates.ControlPlane)
 }
 
-// aging is a control plane of which only the certificates are there, and a clock.
+// aging is a control plane with certificates only, and a clock.
 type aging struct {
 	t     *testing.T
 	scope *Scope
@@ -69,12 +69,11 @@ type aging struct {
 	begin time.Time
 	clock *testclock.FakePassiveClock
 	watch *certificates.Watch
-	// used is what the last reconciliation has left in use.
+	// used are the certificates in use since the last reconciliation.
 	used map[string]*x509.Certificate
 }
 
-// newAging makes a control plane. Its certificates are to be replaced at the latest within a time after the one in the
-// table.
+// newAging creates a control plane. within bounds the delay of replacements after the time in the table.
 func newAging(t *testing.T, within time.Duration) *aging {
 	t.Helper()
 	begin := time.Unix(2e9, 0)
@@ -86,7 +85,7 @@ func newAging(t *testing.T, within time.Duration) *aging {
 	return a
 }
 
-// reconcile generates everything as a reconciliation does, whose end deletes what is not in use any more.
+// reconcile generates everything as a reconciliation does, and deletes what is no longer in use.
 func (a *aging) reconcile(succeeds bool) {
 	a.t.Helper()
 	must := func(err error) {
@@ -123,7 +122,7 @@ func (a *aging) reconcile(succeeds bool) {
 	a.look()
 }
 
-// look says what is in use now.
+// look returns the certificates in use.
 func (a *aging) look() {
 	a.t.Helper()
 	for name, cert := range a.used {
@@ -152,7 +151,7 @@ func (a *aging) done(want int) {
 }
 
 // TestCertificatesOverTime: a control plane that is reconciled every day has valid certificates for 13 months, and for
-// 11 years if its owner rotates the CAs in the year in which the Shoot asks for that.
+// 11 years if its owner rotates the CAs in the year in which a constraint demands it.
 func TestCertificatesOverTime(t *testing.T) {
 	t.Run("13 months", func(t *testing.T) {
 		a := newAging(t, certificates.Day)
@@ -188,8 +187,8 @@ func TestCertificatesOverTime(t *testing.T) {
 	})
 }
 
-// TestCertificatesOfAFailedShoot: a Shoot that fails every time has valid certificates, whenever it has failed first:
-// the package maintenance has it tried again often enough, if the attempts get as far as the control plane.
+// TestCertificatesOfAFailedShoot: a Shoot that always fails has valid certificates, independently of the time of its
+// first failure: the package maintenance schedules enough retries, if they reach the control plane.
 func TestCertificatesOfAFailedShoot(t *testing.T) {
 	const retried = 30 * certificates.Day
 	for name, failsOn := range map[string]int{

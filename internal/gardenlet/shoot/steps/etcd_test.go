@@ -13,16 +13,16 @@ import (
 func TestFullSchedule(t *testing.T) {
 	for name, tc := range map[string]struct {
 		begin, end string
-		// distinct is the least number of times that 200 control planes have.
+		// distinct is the minimum number of different times of 200 control planes.
 		distinct int
 	}{
-		"an hour":                         {begin: "220000+0000", end: "230000+0000", distinct: 40},
-		"over midnight":                   {begin: "233000+0000", end: "003000+0000", distinct: 40},
-		"over midnight in UTC only":       {begin: "003000+0100", end: "013000+0100", distinct: 40},
-		"the shortest":                    {begin: "220000+0000", end: "223000+0000", distinct: 15},
-		"the shortest, over midnight":     {begin: "234530+0000", end: "001530+0000", distinct: 15},
-		"the longest":                     {begin: "200000+0000", end: "020000+0000", distinct: 140},
-		"a minute, which nobody can have": {begin: "220000+0000", end: "221600+0000", distinct: 2},
+		"an hour":                            {begin: "220000+0000", end: "230000+0000", distinct: 40},
+		"over midnight":                      {begin: "233000+0000", end: "003000+0000", distinct: 40},
+		"over midnight only in UTC":          {begin: "003000+0100", end: "013000+0100", distinct: 40},
+		"the shortest":                       {begin: "220000+0000", end: "223000+0000", distinct: 15},
+		"the shortest, over midnight":        {begin: "234530+0000", end: "001530+0000", distinct: 15},
+		"the longest":                        {begin: "200000+0000", end: "020000+0000", distinct: 140},
+		"a minute, which validation rejects": {begin: "220000+0000", end: "221600+0000", distinct: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configured, err := maintenance.ParseWindow(tc.begin, tc.end)

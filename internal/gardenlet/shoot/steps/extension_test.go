@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 
-// reconciled is an object whose extension has done what it was asked for ten seconds ago.
+// reconciled is an object whose extension completed its request ten seconds ago.
 func reconciled() *extensionsv1alpha1.Worker {
 	w := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Generation: 2, Annotations: map[string]string{
@@ -38,7 +38,7 @@ func TestExtensionOutcome(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*extensionsv1alpha1.Worker)
-		reason string // Of waiting; "" if done.
+		reason string // Reason for waiting; "" if done.
 		codes  []string
 	}{
 		"done":                           {func(*extensionsv1alpha1.Worker) {}, "", nil},
@@ -61,7 +61,7 @@ func TestExtensionOutcome(t *testing.T) {
 		"no timestamp": {
 			func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, "no valid timestamp", nil,
 		},
-		"an error without codes is waited for": {failed(time.Hour), "no machines", nil},
+		"an error without codes is tolerated": {failed(time.Hour), "no machines", nil},
 		"an error with codes is tolerated at first": {
 			failed(29*time.Second, corev1beta1.ErrorInfraQuotaExceeded), "no machines", nil,
 		},
@@ -84,7 +84,7 @@ func TestExtensionOutcome(t *testing.T) {
 }
 
 func TestTriggerDue(t *testing.T) {
-	before, after := now.Add(-time.Minute), now // Starts of the operation, before and after the object was asked.
+	before, after := now.Add(-time.Minute), now // Starts of the operation, before and after the request.
 	for name, tc := range map[string]struct {
 		change  func(*extensionsv1alpha1.Worker)
 		trigger trigger
@@ -92,16 +92,16 @@ func TestTriggerDue(t *testing.T) {
 		started time.Time
 		want    bool
 	}{
-		"asked in this operation":         {started: before},
-		"not asked in this operation yet": {started: after, want: true},
-		"not needed":                      {trigger: triggerIfNeeded, started: after},
-		"not needed, but a task asks":     {trigger: triggerIfNeeded, task: true, started: after, want: true},
-		"a task asks once":                {trigger: triggerIfNeeded, task: true, started: before},
+		"requested in this operation":         {started: before},
+		"not requested in this operation yet": {started: after, want: true},
+		"not needed":                          {trigger: triggerIfNeeded, started: after},
+		"not needed, but demanded by a task":  {trigger: triggerIfNeeded, task: true, started: after, want: true},
+		"a task asks once":                    {trigger: triggerIfNeeded, task: true, started: before},
 		"needed since it has not succeeded": {
 			change: func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.State = "Error" }, trigger: triggerIfNeeded,
 			started: after, want: true,
 		},
-		"needed since the last request was not heard": {
+		"needed since the last request was not handled": {
 			change:  func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.LastUpdateTime.Time = now.Add(-time.Hour) },
 			trigger: triggerIfNeeded, started: after, want: true,
 		},
@@ -154,6 +154,6 @@ func TestIssuedAt(t *testing.T) {
 		t.Errorf("issuedAt() = %d", got)
 	}
 	if !issuedAt("opaque").After(now) {
-		t.Error("what is no token of ours must not be replaced over and over")
+		t.Error("a foreign token must not be replaced again and again")
 	}
 }

@@ -11,8 +11,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// A pool that waits for its roll-out keeps the rotations that it has; another one of the same Shoot follows the new
-// ones.
+// A pool that waits for its roll-out keeps its rotations; another pool of the same Shoot follows the new ones.
 func TestRotationTimes(t *testing.T) {
 	before := &metav1.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	last := &metav1.Time{Time: before.Add(24 * time.Hour)}
@@ -36,13 +35,13 @@ func TestRotationTimes(t *testing.T) {
 		ca, key rollouts
 		want    *extensionsv1alpha1.CredentialsRotation
 	}{
-		"rolled":                                {want: times(last, last)},
-		"waits for both":                        {ca: waits(before), key: waits(before), want: times(before, before)},
-		"waits for the CAs only":                {ca: waits(before), want: times(before, last)},
-		"waits for the key only":                {key: waits(before), want: times(last, before)},
-		"waits for the first rotation of both":  {ca: waits(nil), key: waits(nil), want: nil},
-		"waits for the first rotation of one":   {ca: waits(nil), want: times(nil, last)},
-		"was added while other pools wait only": {ca: waits(nil)[:1], key: waits(nil)[:1], want: times(last, last)},
+		"rolled":                               {want: times(last, last)},
+		"waits for both":                       {ca: waits(before), key: waits(before), want: times(before, before)},
+		"waits for the CAs only":               {ca: waits(before), want: times(before, last)},
+		"waits for the key only":               {key: waits(before), want: times(last, before)},
+		"waits for the first rotation of both": {ca: waits(nil), key: waits(nil), want: nil},
+		"waits for the first rotation of one":  {ca: waits(nil), want: times(nil, last)},
+		"was added while all other pools wait": {ca: waits(nil)[:1], key: waits(nil)[:1], want: times(last, last)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shoot := &corev1beta1.Shoot{}

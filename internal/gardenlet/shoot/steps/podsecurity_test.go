@@ -20,13 +20,13 @@ func TestPodSecurity(t *testing.T) {
 		installed []string
 		want      string
 	}{
-		"no extensions":                {nil, "restricted"},
-		"one that needs nothing":       {[]string{"restricted"}, "restricted"},
-		"the weakest counts":           {[]string{"restricted", "baseline"}, "baseline"},
-		"one that says nothing":        {[]string{"restricted", "silent"}, "privileged"},
-		"one that needs everything":    {[]string{"privileged", "baseline"}, "privileged"},
-		"one that says nonsense":       {[]string{"nonsense"}, "privileged"},
-		"one without its registration": {[]string{"gone"}, "privileged"},
+		"no extensions":                       {nil, "restricted"},
+		"an extension without requirements":   {[]string{"restricted"}, "restricted"},
+		"the weakest counts":                  {[]string{"restricted", "baseline"}, "baseline"},
+		"one that says nothing":               {[]string{"restricted", "silent"}, "privileged"},
+		"a privileged extension":              {[]string{"privileged", "baseline"}, "privileged"},
+		"an invalid level":                    {[]string{"nonsense"}, "privileged"},
+		"an extension without a registration": {[]string{"gone"}, "privileged"},
 	} {
 		var installations []corev1beta1.ControllerInstallation
 		for _, r := range tc.installed {

@@ -51,9 +51,9 @@ func TestDecidePoolKeys(t *testing.T) {
 		"a new pool gets the new hash":               {was, nil, hashV2, gets(2, was, 2)},
 		"a new pool gets the classic hash, gate off": {was, nil, hashV1, gets(1, was, 1)},
 		"switching it on changes nothing":            {was, has(1, 1), hashV2, gets(1, was, 1, 2)},
-		"nor does the next reconciliation":           {was, has(1, 1, 2), hashV2, gets(1, was, 1, 2)},
+		"the next reconciliation changes nothing":    {was, has(1, 1, 2), hashV2, gets(1, was, 1, 2)},
 		"switching it off changes nothing":           {was, has(2, 2), hashV1, gets(2, was, 1, 2)},
-		"a trigger of both leads to the new hash": {
+		"a trigger of both hashes leads to the new one": {
 			pool("36", "small"), has(1, 1, 2), hashV2, gets(2, pool("36", "small"), 2),
 		},
 		"a trigger of the new hash leads to it": {
@@ -94,8 +94,8 @@ func TestDecidePoolKeys(t *testing.T) {
 	}
 }
 
-// edit changes a Shoot with a pool. The documents say whether its machines are replaced: by the classic hash, by the
-// new one.
+// edit changes a Shoot with a pool. According to the documents its machines are replaced with the classic hash, or with
+// the new one.
 type edit struct {
 	name         string
 	classic, new bool
@@ -219,9 +219,8 @@ func editedShoot() *corev1beta1.Shoot {
 	return shoot
 }
 
-// Over random edits, reconciliations and switches of the feature gate: the machines of a pool are replaced exactly when
-// an edit is a documented trigger, of the hash that the pool has or of one that is stored for it; the gate alone
-// replaces nothing.
+// With random edits, reconciliations and switches of the feature gate, the machines of a pool are replaced exactly when
+// an edit is a documented trigger of the pool's hash or of one that is stored for it. The gate alone replaces nothing.
 func TestPoolsRollOnDocumentedTriggersOnly(t *testing.T) {
 	const runs, editsEach = 300, 12
 	edits := documentedEdits()
@@ -230,7 +229,7 @@ func TestPoolsRollOnDocumentedTriggersOnly(t *testing.T) {
 		shoot, latest := editedShoot(), hashV1+r.IntN(2)
 		w := &shoot.Spec.Provider.Workers[0]
 		var stored []poolKeys
-		// identity is what the machines of the pool are known by: the key of their configuration and the hash of their class.
+		// identity of the pool's machines: the key of their configuration and the hash of their class.
 		identity := func() string {
 			t.Helper()
 			var err error

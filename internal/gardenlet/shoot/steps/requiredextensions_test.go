@@ -47,19 +47,19 @@ func TestMissingExtensions(t *testing.T) {
 		"one for all Shoots": {
 			shoot: shoot(), registered: registration(forAll), want: []string{"Extension/all"},
 		},
-		"one for all Shoots that have nodes": {shoot: shoot(), registered: registration(workersOnly)},
-		"one for all that the Shoot does without": {
+		"enabled for all Shoots with nodes": {shoot: shoot(), registered: registration(workersOnly)},
+		"enabled for all Shoots, disabled in this one": {
 			shoot: shoot(corev1beta1.Extension{Type: "all", Disabled: ptr.To(true)}), registered: registration(forAll),
 		},
-		"one that nobody asks for": {shoot: shoot(), registered: registration(onRequest)},
-		"one that the Shoot asks for": {
+		"not requested": {shoot: shoot(), registered: registration(onRequest)},
+		"requested by the Shoot": {
 			shoot: shoot(corev1beta1.Extension{Type: "some"}), registered: registration(onRequest),
 			want: []string{"Extension/some"},
 		},
 		"one that is installed": {
 			shoot: shoot(), registered: registration(forAll), installations: installed(corev1beta1.ConditionTrue),
 		},
-		"one that is not healthy": {
+		"unhealthy": {
 			shoot: shoot(), registered: registration(forAll), installations: installed(corev1beta1.ConditionFalse),
 			want: []string{"Extension/all"},
 		},

@@ -17,15 +17,15 @@ func TestChooseZones(t *testing.T) {
 		tolerance     corev1beta1.FailureToleranceType
 		want          []string
 	}{
-		"one of a seed with one":                      {nil, []string{"a"}, "", []string{"a"}},
-		"one for the failure of a node":               {nil, []string{"a"}, node, []string{"a"}},
-		"three for the failure of a zone":             {nil, []string{"c", "a", "b"}, zone, []string{"a", "b", "c"}},
-		"what there is stays":                         {[]string{"b"}, abcd, "", []string{"b"}},
-		"what there is stays and becomes more":        {[]string{"z"}, []string{"a", "b"}, zone, []string{"a", "b", "z"}},
-		"what is no longer needed stays":              {[]string{"a", "b", "c"}, abcd, "", []string{"a", "b", "c"}},
-		"fewer than needed":                           {nil, []string{"b", "a"}, zone, []string{"a", "b"}},
-		"a seed without zones":                        {nil, nil, "", nil},
-		"a seed without zones, for failures of zones": {nil, nil, zone, nil},
+		"one zone of a seed with one":                     {nil, []string{"a"}, "", []string{"a"}},
+		"one zone for the failure of a node":              {nil, []string{"a"}, node, []string{"a"}},
+		"three zones for the failure of a zone":           {nil, []string{"c", "a", "b"}, zone, []string{"a", "b", "c"}},
+		"what there is stays":                             {[]string{"b"}, abcd, "", []string{"b"}},
+		"existing zones stay and more are added":          {[]string{"z"}, []string{"a", "b"}, zone, []string{"a", "b", "z"}},
+		"zones that are no longer needed stay":            {[]string{"a", "b", "c"}, abcd, "", []string{"a", "b", "c"}},
+		"fewer than needed":                               {nil, []string{"b", "a"}, zone, []string{"a", "b"}},
+		"a seed without zones":                            {nil, nil, "", nil},
+		"a seed without zones, for the failure of a zone": {nil, nil, zone, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, chooseZones(tc.have, tc.offered, tc.tolerance, "shoot--dev--a")); diff != "" {

@@ -19,8 +19,8 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
 )
 
-// backups is a world whose seed has backups: with the gardenlet's controller of BackupEntries, and a few lines that
-// play the extension.
+// backups is a world whose seed has backups, with the gardenlet's controller of BackupEntries and a simulated
+// extension.
 type backups struct {
 	*world
 	entries *backupentry.Reconciler
@@ -34,7 +34,7 @@ func newBackups(t *testing.T) *backups {
 	return newBackupsAt(t, clocktesting.NewFakeClock(began))
 }
 
-// newBackupsAt makes one with the clock of another.
+// newBackupsAt creates backups with the clock of another one.
 func newBackupsAt(t *testing.T, clock *clocktesting.FakeClock) *backups {
 	t.Helper()
 	b := &backups{world: newWorldAt(t, clock)}
@@ -60,7 +60,7 @@ func newBackupsAt(t *testing.T, clock *clocktesting.FakeClock) *backups {
 	return b
 }
 
-// entriesAct lets the controller of BackupEntries and the extension make one pass each.
+// entriesAct makes one pass of the controller of BackupEntries and one of the extension.
 func (b *backups) entriesAct() {
 	b.t.Helper()
 	if b.idle {
@@ -90,7 +90,7 @@ func (b *backups) entriesAct() {
 	}
 }
 
-// until steps the Shoot and everybody else.
+// until steps the Shoot and all other controllers.
 func (b *backups) until(s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot) bool) *corev1beta1.Shoot {
 	b.t.Helper()
 	return b.run(s, func(s *corev1beta1.Shoot) bool {
@@ -136,7 +136,7 @@ func TestShootGetsAPlaceForItsBackups(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: "etcd-backup"}}
 	b.must(b.Client.Get(b.ctx, client.ObjectKeyFromObject(secret), secret))
 
-	// As if the namespace had been made anew: the entry is reconciled once more, and the Secret is there again.
+	// As after a new namespace: the entry is reconciled once more, and the Secret is created again.
 	b.must(b.Client.Delete(b.ctx, secret))
 	b.clock.Step(time.Hour)
 	s = b.until(s, func(s *corev1beta1.Shoot) bool {
@@ -167,7 +167,7 @@ func TestShootTellsWhatIsWrongWithItsBackups(t *testing.T) {
 		return strings.Contains(s.Status.LastOperation.Description, "no access")
 	})
 	if s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed {
-		t.Errorf("operation = %+v, want it to go on: the owner cannot change the seed's credentials", s.Status.LastOperation)
+		t.Errorf("operation = %+v, want it to continue: the owner cannot change the seed's credentials", s.Status.LastOperation)
 	}
 	b.bucket.Status.LastError = nil
 	b.must(b.Client.Status().Update(b.ctx, b.bucket))

@@ -21,21 +21,21 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
-// Status is the answer to a health check.
+// Status is the HTTP status of a health check.
 func (c connector) Status(context.Context, []byte) (int, error) { return c.health, nil }
 
-// CertificatesUntil knows nothing: there is no certificate between the test and its fake cluster.
+// CertificatesUntil returns nothing: the connection to the fake cluster has no certificates.
 func (c connector) CertificatesUntil([]byte) (server, client time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// ConfirmOwner reaches the service of the test instead of that in the seed, with the same certificates.
+// ConfirmOwner connects to the service of the test instead of the one in the seed, with the same certificates.
 func (c connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
 	access.Endpoint = c.backupService
 	return (&shoot.Connector{Now: c.clock.Now}).ConfirmOwner(ctx, access, epoch)
 }
 
-// BackupStatus reaches the service of the test instead of that in the seed, with the same certificates.
+// BackupStatus connects to the service of the test instead of the one in the seed, with the same certificates.
 func (c connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	access.Endpoint = c.backupService
 	return (&shoot.Connector{Now: c.clock.Now}).BackupStatus(ctx, access)
@@ -63,7 +63,7 @@ func (w *world) carer() *care.Reconciler {
 	}
 }
 
-// meddler is a connector that does something else while a check runs.
+// meddler is a connector that calls a function while a check runs.
 type meddler struct {
 	connector
 	meddle func()
@@ -94,7 +94,7 @@ func TestConditionsThatOthersWriteDuringACheckStay(t *testing.T) {
 		}
 	}
 	if written != 1 {
-		t.Errorf("the Shoot was looked at %d times, want 1", written)
+		t.Errorf("the Shoot was checked %d times, want 1", written)
 	}
 }
 
@@ -172,16 +172,16 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	}
 	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(left), left))
 	if left.Webhooks[0].NamespaceSelector != nil {
-		t.Error("a webhook was changed although its owner did not want that")
+		t.Error("a webhook was changed although its owner has disabled that")
 	}
 	w.must(w.user.Delete(w.ctx, left))
 	if s = w.care(s, r); reason() != "RemediatedWebhooks" {
-		t.Errorf("reason = %s, want the owner to be told", reason())
+		t.Errorf("reason = %s, want a report to the owner", reason())
 	}
 }
 
-// An owner, or a controller of the owner, who changes a webhook back each time is not fought with every check, and the
-// status tells.
+// A webhook that its owner, or a controller, always changes back is not repaired with every check, and the status
+// reports that.
 func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +210,7 @@ func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 		s = w.care(s, r)
 		if c := constraint(); check > 0 &&
 			(c.Reason != "ProblematicWebhooks" || !strings.Contains(c.Message, "changed back since then: stubborn.")) {
-			t.Fatalf("check %d: constraint = %+v, want one that says what is changed back", check, c)
+			t.Fatalf("check %d: constraint = %+v, want one that names the webhook that is changed back", check, c)
 		}
 		w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
 		if *policy.Webhooks[0].TimeoutSeconds == 30 {
@@ -227,6 +227,6 @@ func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	w.clock.Step(time.Hour)
 	s = w.care(s, r)
 	if s = w.care(s, r); constraint().Reason != "RemediatedWebhooks" {
-		t.Errorf("constraint = %+v, want a repair that is not changed back to last", constraint())
+		t.Errorf("constraint = %+v, want a lasting repair", constraint())
 	}
 }

@@ -25,10 +25,10 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/service"
 )
 
-// taker has a status and takes snapshots.
+// taker simulates the process that takes backups.
 type taker struct {
 	status atomic.Pointer[etcdbackup.Status]
-	// taken is what snapshots were requested, err what comes of them.
+	// taken are the requested snapshots, err is their result.
 	taken atomic.Pointer[chain.Kind]
 	err   error
 }
@@ -105,21 +105,21 @@ func TestShootReportsBackupsThatFallBehind(t *testing.T) {
 	want(corev1beta1.ConditionTrue, "ControlPlaneRunning")
 	told("Normal ControlPlaneRunning ControlPlaneHealthy: ")
 
-	// Silence is a problem only when it lasts.
+	// An unreachable process is a problem only after some time.
 	server.Close()
 	for range 6 {
 		want(corev1beta1.ConditionProgressing, "BackupStatusUnavailable")
 	}
 	want(corev1beta1.ConditionFalse, "BackupStatusUnavailable")
 
-	// Whoever has no certificate of this control plane gets no answer.
+	// Clients without a certificate of this control plane are rejected.
 	b.serveBackups(s.Status.TechnicalID, tk)
 	if _, err := server.Client().Get(b.backupService + "/v1/status"); err == nil {
 		t.Error("a client without a certificate gets an answer")
 	}
 	want(corev1beta1.ConditionTrue, "ControlPlaneRunning")
 
-	// An etcd that is scaled down is not asked.
+	// An etcd that is scaled down is not queried.
 	b.backupService = "https://localhost:1"
 	set := &appsv1.StatefulSet{}
 	b.must(b.Client.Get(b.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "etcd-main"}, set))

@@ -27,9 +27,9 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// controlPlane runs what the seed would: a real etcd, and real kube-apiservers with the encryption configuration that
-// the Deployment mounts, one after the other as in a roll-out. Whenever a server has started or stopped, every object
-// that was ever written is read through every server.
+// controlPlane runs a real etcd, and real kube-apiservers with the encryption configuration that the Deployment mounts,
+// one after the other as in a roll-out. Whenever a server has started or stopped, every written object is read through
+// every server.
 type controlPlane struct {
 	*world
 	etcd    *url.URL
@@ -73,8 +73,8 @@ func (c realConnector) Stored(
 	return shoot.VisitStored(ctx, etcd, prefix, visit)
 }
 
-// act is one moment of a roll-out: the first one starts the new server beside the old one, the next one stops the old
-// one.
+// act makes one step of a roll-out: the first step starts the new server alongside the old one, the next one stops the
+// old one.
 func (cp *controlPlane) act(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	cp.t.Helper()
 	want := ""
@@ -119,13 +119,13 @@ func (cp *controlPlane) start(d *appsv1.Deployment, name, secretName string) {
 	cp.must(cp.Client.Create(cp.ctx, pod))
 	cp.servers[name] = env.StartKubeAPIServer(cp.t, cp.etcd, map[string]string{"encryption-provider-config": file})
 	cp.configurations = append(cp.configurations, secretName)
-	for _, server := range cp.servers { // Old and new ones write at the same time.
+	for _, server := range cp.servers { // Old and new servers write at the same time.
 		cp.write(server.Client)
 	}
 	cp.readEverything()
 }
 
-// write makes a Secret and a ConfigMap.
+// write creates a Secret and a ConfigMap.
 func (cp *controlPlane) write(c client.Client) {
 	cp.t.Helper()
 	key := client.ObjectKey{Namespace: "default", Name: env.Name("o-")}
@@ -135,7 +135,7 @@ func (cp *controlPlane) write(c client.Client) {
 	cp.written = append(cp.written, key)
 }
 
-// readEverything reads what was written, as etcd has it, through every server.
+// readEverything reads all written objects from etcd through every server.
 func (cp *controlPlane) readEverything() {
 	cp.t.Helper()
 	for name, server := range cp.servers {
@@ -157,7 +157,7 @@ func (cp *controlPlane) readEverything() {
 	}
 }
 
-// stored checks that everything of a resource is stored with one prefix, and returns that up to the key's name.
+// stored checks that all objects of a resource are stored with one prefix, and returns it up to the key's name.
 func (cp *controlPlane) stored(resource, cipher string) (keyName string) {
 	cp.t.Helper()
 	count := 0
@@ -169,7 +169,7 @@ func (cp *controlPlane) stored(resource, cipher string) (keyName string) {
 		case cipher == "" && parts[0] == "k8s" && len(parts) > 1 && parts[1] == "enc":
 			cp.t.Errorf("%s is encrypted: %q", key, parts[:5])
 		case cipher != "" && (len(parts) < 6 || parts[2] != cipher || keyName != "" && parts[4] != keyName):
-			cp.t.Errorf("%s begins with %q, want %s and the key of the others, %q", key, parts[0], cipher, keyName)
+			cp.t.Errorf("%s has the prefix %q, want %s and the key of the others, %q", key, parts[0], cipher, keyName)
 		case cipher != "":
 			keyName = parts[4]
 		}
@@ -205,7 +205,7 @@ func (cp *controlPlane) annotate(s *corev1beta1.Shoot, key, value string) *corev
 	return s
 }
 
-// untilServers steps the Shoot until as many configurations have been rolled out.
+// untilServers steps the Shoot until the given number of configurations has been rolled out.
 func (cp *controlPlane) untilServers(s *corev1beta1.Shoot, more int) *corev1beta1.Shoot {
 	cp.t.Helper()
 	want := len(cp.configurations) + more
@@ -231,7 +231,7 @@ func TestNoObjectIsEverUnreadable(t *testing.T) {
 
 	s = cp.run(cp.encrypt(s, "aescbc", "configmaps"), succeeded)
 	cp.reported(s, "aescbc", "configmaps")
-	cp.stored("configmaps", "aescbc") // Those from before, too.
+	cp.stored("configmaps", "aescbc") // Including objects from before.
 
 	// The key is rotated, with the readiness of API servers skipped.
 	s = cp.annotate(s, corev1beta1.AnnotationShootSkipReadiness, "true")
@@ -245,7 +245,7 @@ func TestNoObjectIsEverUnreadable(t *testing.T) {
 	cp.stored("configmaps", "")
 	cp.stored("secrets", "aescbc")
 
-	// A change is taken back when the new cipher writes already.
+	// A change is reverted when servers already write with the new cipher.
 	s = cp.untilServers(cp.encrypt(s, "secretbox"), 2)
 	if err := cp.Client.Patch(cp.ctx, changed(s, "aesgcm"), client.MergeFrom(s)); !apierrors.IsInvalid(err) {
 		t.Errorf("a third cipher while a change is being rolled out: %v, want it to be refused", err)
@@ -254,7 +254,7 @@ func TestNoObjectIsEverUnreadable(t *testing.T) {
 	cp.reported(s, "aescbc")
 	cp.stored("secrets", "aescbc")
 
-	// In the middle of a change the Deployment is lost.
+	// The Deployment is lost in the middle of a change.
 	s = cp.untilServers(cp.encrypt(s, "secretbox"), 2)
 	cp.loseServers(s)
 	s = cp.run(s, succeeded)
@@ -275,7 +275,7 @@ func rotated(s *corev1beta1.Shoot) bool {
 		s.Status.Credentials.Rotation.ETCDEncryptionKey.Phase == corev1beta1.RotationCompleted
 }
 
-// loseServers removes the API servers and all that is known about their encryption but the keys.
+// loseServers removes the API servers and all records of their encryption except the keys.
 func (cp *controlPlane) loseServers(s *corev1beta1.Shoot) {
 	cp.t.Helper()
 	for name, server := range cp.servers {

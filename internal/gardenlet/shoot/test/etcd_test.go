@@ -20,8 +20,8 @@ func (w *world) etcdPod(s *corev1beta1.Shoot) *corev1.Pod {
 	return pod
 }
 
-// TestCertificatesReachTheRunningEtcd rotates the CAs: the pod stays, and nothing has succeeded before its process says
-// that etcd runs with the new certificates.
+// TestCertificatesReachTheRunningEtcd rotates the CAs: the pod stays, and the operation does not succeed before the
+// process reports that etcd runs with the new certificates.
 func TestCertificatesReachTheRunningEtcd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,7 +59,7 @@ func TestCertificatesReachTheRunningEtcd(t *testing.T) {
 	status(wanted, nil)
 	s = w.run(s, succeeded)
 
-	// A pod of another template is replaced, another image reaches the running one.
+	// A pod with another template is replaced; a new image is set in the running pod.
 	pod = w.etcdPod(s)
 	pod.Spec.Containers[0].Image = "old"
 	w.must(w.Client.Update(w.ctx, pod))
@@ -71,7 +71,7 @@ func TestCertificatesReachTheRunningEtcd(t *testing.T) {
 	w.must(w.Client.Status().Update(w.ctx, pod))
 	s = w.run(s, succeeded)
 	if pod = w.etcdPod(s); pod.UID != before.UID || pod.Spec.Containers[0].Image == "old" {
-		t.Errorf("the pod was replaced for another image, or has still the old one")
+		t.Errorf("the pod was replaced for another image, or still has the old one")
 	}
 	pod.Annotations["etcd.hortus.dev/template"] = "old"
 	w.must(w.Client.Update(w.ctx, pod))
@@ -87,7 +87,7 @@ func (w *world) reconcileAgain(s *corev1beta1.Shoot) {
 	w.must(w.Client.Update(w.ctx, s))
 }
 
-// TestThreeMembersOfEtcd makes a Shoot highly available: the pod that runs stays, two join it.
+// TestThreeMembersOfEtcd makes a Shoot highly available: the running pod stays, two join it.
 func TestThreeMembersOfEtcd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// faulty makes every seventh write or so fail: before it happens, as a conflict, or after it has happened, as a process
-// sees it that stops right then. After some hundred writes nothing fails any more.
+// faulty makes about every seventh write fail: before it is done, with a conflict, or after it is done, as if the
+// process had stopped right then. After some hundred writes nothing fails any more.
 type faulty struct {
 	random *rand.Rand
 	left   atomic.Int64
@@ -67,10 +67,10 @@ func (f *faulty) client(c client.WithWatch) client.Client {
 	})
 }
 
-// faultyWrites is enough for every step to fail at least once.
+// faultyWrites suffices for every step to fail at least once.
 const faultyWrites = 600
 
-// Whatever write fails or is the last one of a process, the Shoot is created and deleted in the end.
+// Whichever writes fail or are the last ones of a process, the Shoot is finally created and deleted.
 func TestShootSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{1, 2} {

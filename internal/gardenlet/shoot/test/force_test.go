@@ -15,7 +15,7 @@ func TestForcedDeletionAsksNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
-	// The extension still holds its object back, as it would with credentials that no longer work.
+	// The finalizer of the extension still blocks the object, as with invalid credentials.
 	infrastructure := &extensionsv1alpha1.Infrastructure{}
 	key := client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name}
 	w.must(w.Client.Get(w.ctx, key, infrastructure))
@@ -46,7 +46,7 @@ func TestForcedDeletionAsksNobody(t *testing.T) {
 		return infrastructure.Annotations[extensionsv1alpha1.AnnotationConfirmForceDeletion] == "true" ||
 			infrastructure.DeletionTimestamp != nil
 	})
-	infrastructure.Finalizers = nil // The extension forgets its object.
+	infrastructure.Finalizers = nil // The extension releases its object.
 	w.must(w.Client.Update(w.ctx, infrastructure))
 	w.run(s, gone)
 	if err := w.Client.Get(w.ctx, key, infrastructure); !apierrors.IsNotFound(err) {

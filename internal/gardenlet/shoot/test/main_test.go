@@ -1,5 +1,5 @@
 // Package test steps the reconciler of Shoots against a real API server that stands for garden and seed. The other
-// parts of the seed - kubelets, extensions, the resource-manager - are played by a few lines that change objects.
+// parts of the seed - kubelets, extensions, the resource-manager - are simulated by functions that change objects.
 package test
 
 import (
@@ -47,7 +47,7 @@ import (
 
 const gardenletVersion = "test"
 
-// began is when the tests began: the time of the API server, at which every world begins.
+// began is the time of the API server at the beginning of the tests, at which every world begins.
 var began = time.Now().Truncate(time.Second)
 
 func TestMain(m *testing.M) {
@@ -62,7 +62,7 @@ func seedOptions() []env.Option {
 			machinev1alpha1.AddToScheme)}
 }
 
-// world is a project on a seed, with everything that acts in the seed besides the gardenlet.
+// world is a project on a seed, with all other actors in the seed besides the gardenlet.
 type world struct {
 	*env.Environment
 	t         *testing.T
@@ -74,24 +74,25 @@ type world struct {
 	r         *shoot.Reconciler
 	// user is the cluster of the user.
 	user client.Client
-	// health is the HTTP status that the Shoot's API server answers with.
+	// health is the HTTP status of the Shoot's API server.
 	health int
-	// backupService is where the service of etcd's backups is.
+	// backupService is the address of the service of etcd's backups.
 	backupService string
-	// etcdStatus plays the process that runs the Shoot's etcd; nil lets it run with what its pod is marked with.
+	// etcdStatus simulates the process that runs the Shoot's etcd; nil: it runs with the configuration in its pod's
+	// annotation.
 	etcdStatus func(namespace string) (etcdbackup.Status, error)
-	// revision is that of etcd, all of which is in the backups; saves counts the requests to save it, which end with
+	// revision is that of etcd, and all of it is in the backups. saves counts the requests to save it, which end with
 	// saveError.
 	revision  int64
 	saves     int
 	saveError error
-	// gardenlet is its access to the garden, confined as in production.
+	// gardenlet has the gardenlet's access to the garden, confined as in production.
 	gardenlet client.Client
 	// fail makes the extension of a kind report an error with a code.
 	fail map[string]corev1beta1.ErrorCode
-	// apiServers plays the Deployment of the Shoot's API server; nil lets it be ready at once.
+	// apiServers simulates the Deployment of the Shoot's API server; nil: it is ready at once.
 	apiServers func(*appsv1.Deployment) appsv1.DeploymentStatus
-	// lazy lets the resource-manager of the Shoot do nothing.
+	// lazy: the resource-manager of the Shoot does nothing.
 	lazy bool
 }
 
@@ -100,7 +101,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldAt(t, clocktesting.NewFakeClock(began))
 }
 
-// newWorldAt makes one with the clock of another.
+// newWorldAt creates a world with the clock of another one.
 func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 	t.Helper()
 	e := env.Shared(t)
@@ -171,7 +172,7 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 	return w
 }
 
-// userCluster stands for the Shoot. The clean-up deletes much in it, so it is not the cluster of the test.
+// userCluster simulates the Shoot's cluster. The clean-up deletes much in it, so it is not the cluster of the test.
 func userCluster(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -182,14 +183,14 @@ func userCluster(t *testing.T) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.Pod{}, "status.phase", phase).Build()
 }
 
-// connector stands for the network to the user's cluster.
+// connector simulates the network to the user's cluster.
 type connector struct{ *world }
 
 func (c connector) Connect([]byte) (client.Client, error)     { return c.user, nil }
 func (c connector) Healthy(context.Context, []byte) error     { return nil }
 func (c connector) TunnelWorks(context.Context, []byte) error { return nil }
 
-// Stored has nothing: the API server of these tests stores no encrypted objects.
+// Stored returns nothing: the API server of these tests stores no encrypted objects.
 func (c connector) Stored(context.Context, steps.EtcdAccess, string, func(string, []byte) bool) error {
 	return nil
 }
@@ -218,7 +219,7 @@ func (w *world) seedReady() {
 	w.must(w.Client.Status().Update(w.ctx, w.seed))
 }
 
-// extensionsInstalled offers everything that Shoots of the local provider need.
+// extensionsInstalled registers and installs the extensions that Shoots of the local provider need.
 func (w *world) extensionsInstalled() {
 	w.t.Helper()
 	registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
@@ -250,7 +251,7 @@ func (w *world) extensionsInstalled() {
 	w.must(w.Client.Status().Update(w.ctx, i))
 }
 
-// gateway has an address.
+// gateway creates a gateway that has an address.
 func (w *world) gateway() {
 	w.t.Helper()
 	s := &corev1.Service{
@@ -266,7 +267,7 @@ func (w *world) gateway() {
 	w.must(w.Client.Status().Update(w.ctx, s))
 }
 
-// SaveBackup has nothing to save.
+// SaveBackup does nothing.
 func (c connector) SaveBackup(context.Context, steps.EtcdAccess) (int64, error) {
 	c.saves++
 	return c.revision, c.saveError
@@ -319,10 +320,10 @@ func (w *world) step(s *corev1beta1.Shoot) (*corev1beta1.Shoot, error) {
 	return out, err
 }
 
-// maxPasses is far above what any flow needs.
+// maxPasses is far above the number that a flow needs.
 const maxPasses = 150
 
-// run steps the Shoot, and lets the seed act in between, until the condition holds.
+// run steps the Shoot, and the seed in between, until the condition holds.
 func (w *world) run(s *corev1beta1.Shoot, until func(*corev1beta1.Shoot) bool) *corev1beta1.Shoot {
 	w.t.Helper()
 	var err error
@@ -350,7 +351,7 @@ func succeeded(s *corev1beta1.Shoot) bool {
 
 func gone(s *corev1beta1.Shoot) bool { return s == nil }
 
-// seedActs plays everybody in the seed once.
+// seedActs makes one pass of every simulated actor in the seed.
 func (w *world) seedActs(s *corev1beta1.Shoot) {
 	w.t.Helper()
 	if s.Status.TechnicalID == "" || w.namespaceGone(s.Status.TechnicalID) {
@@ -368,7 +369,7 @@ func (w *world) workloads(in client.ListOption) {
 	w.must(w.Client.List(w.ctx, deployments, in))
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
-		if d.DeletionTimestamp != nil { // The garbage collector has let its ReplicaSets go.
+		if d.DeletionTimestamp != nil { // The garbage collector has released its ReplicaSets.
 			d.Finalizers = nil
 			w.must(w.Client.Update(w.ctx, d))
 			continue
@@ -401,7 +402,7 @@ func (w *world) workloads(in client.ListOption) {
 	}
 }
 
-// podOf makes a pod of a StatefulSet, ready at once.
+// podOf creates a pod of a StatefulSet, which is ready at once.
 func (w *world) podOf(set *appsv1.StatefulSet, i int32) {
 	w.t.Helper()
 	key := client.ObjectKey{Namespace: set.Namespace, Name: fmt.Sprintf("%s-%d", set.Name, i)}
@@ -417,7 +418,7 @@ func (w *world) podOf(set *appsv1.StatefulSet, i int32) {
 	}
 	pod = &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name, pod.Spec.PriorityClassName = key.Namespace, key.Name, ""
-	pod.Spec.Containers[0].VolumeMounts = nil // The volumes of claims are not played.
+	pod.Spec.Containers[0].VolumeMounts = nil // Volumes are not simulated.
 	w.must(w.Client.Create(w.ctx, pod))
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning,
 		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
@@ -425,7 +426,7 @@ func (w *world) podOf(set *appsv1.StatefulSet, i int32) {
 	w.must(w.Client.Status().Update(w.ctx, pod))
 }
 
-// EtcdStatus is that of an etcd which runs with everything that its pod is marked with.
+// EtcdStatus is the status of an etcd that runs with the configuration in its pod's annotation.
 func (c connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Status, error) {
 	namespace := strings.Split(access.Endpoint, ".")[1]
 	if c.etcdStatus != nil {
@@ -447,10 +448,10 @@ func (c connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etc
 	}}, err
 }
 
-// annotationActivated marks a pod whose etcd stood by once.
+// annotationActivated marks a pod whose etcd was on standby before.
 const annotationActivated = "test.hortus.dev/activated"
 
-// ActivateEtcd is what the process of a pod does that stands by.
+// ActivateEtcd does what the process of a pod on standby does.
 func (c connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
 	pod := &corev1.Pod{}
 	if err := c.Client.Get(ctx, client.ObjectKey{
@@ -459,13 +460,13 @@ func (c connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, ep
 		return err
 	}
 	if has := epochOf(pod); epoch < has || holder == "" {
-		return fmt.Errorf("etcd stands by for epoch %d: %d of %q", has, epoch, holder)
+		return fmt.Errorf("etcd is on standby for epoch %d: %d of %q", has, epoch, holder)
 	}
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationActivated, holder)
 	return c.Client.Update(ctx, pod)
 }
 
-// epochOf is what the process in a pod of etcd was started for; 0 without backups.
+// epochOf returns the epoch that the process in a pod of etcd was started for; 0 without backups.
 func epochOf(pod *corev1.Pod) int64 {
 	for _, c := range pod.Spec.Containers {
 		epoch, _ := etcd.Owner(&appsv1.StatefulSet{
@@ -480,7 +481,7 @@ func epochOf(pod *corev1.Pod) int64 {
 	return 0
 }
 
-// extensions act as the contract says.
+// extensions act according to the contract.
 func (w *world) extensions(in client.ListOption) {
 	w.t.Helper()
 	var all []extensionsv1alpha1.Object
@@ -561,7 +562,7 @@ func kindOf(o extensionsv1alpha1.Object) string {
 	return ""
 }
 
-// resourceManager applies what it is given, and hands out tokens.
+// resourceManager applies ManagedResources, and issues tokens.
 func (w *world) resourceManager(in client.ListOption) {
 	w.t.Helper()
 	resources := &resourcesv1alpha1.ManagedResourceList{}
@@ -575,7 +576,7 @@ func (w *world) resourceManager(in client.ListOption) {
 		secret := &corev1.Secret{}
 		err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: mr.Namespace, Name: mr.Spec.SecretRefs[0].Name}, secret)
 		if w.must(client.IgnoreNotFound(err)); err != nil {
-			continue // There is nothing to apply yet, or any more.
+			continue // There is nothing to apply, yet or any more.
 		}
 		if ready, _ := managedresource.Ready(mr, managedresource.Checksum(secret)); ready {
 			continue
@@ -606,7 +607,7 @@ func (w *world) resourceManager(in client.ListOption) {
 	}
 }
 
-// namespaceGone tells whether there is no such namespace. One that is being deleted goes now.
+// namespaceGone tells whether the namespace does not exist. It removes one that is being deleted.
 func (w *world) namespaceGone(name string) bool {
 	w.t.Helper()
 	ns := &corev1.Namespace{}
@@ -620,7 +621,7 @@ func (w *world) namespaceGone(name string) bool {
 	set, err := kubernetes.NewForConfig(w.Config)
 	w.must(err)
 	_, err = set.CoreV1().Namespaces().Finalize(w.ctx, ns, metav1.UpdateOptions{})
-	w.must(client.IgnoreNotFound(err)) // It goes with its last finalizer.
+	w.must(client.IgnoreNotFound(err)) // It is removed with its last finalizer.
 	return true
 }
 
@@ -631,7 +632,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// delete confirms and asks for the deletion of the Shoot.
+// delete confirms and requests the deletion of the Shoot.
 func (w *world) delete(s *corev1beta1.Shoot) {
 	w.t.Helper()
 	before := s.DeepCopy()

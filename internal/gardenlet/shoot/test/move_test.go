@@ -40,11 +40,11 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// movedFence is how long an etcd runs without being confirmed in moves.
+// movedFence is the fence time of etcds in moves.
 const movedFence = 40 * time.Second
 
-// moved is a Shoot that moves between two seeds, each with an API server of its own; the first one also has the garden.
-// Two things are modelled: what users have written, as the revision of etcd, and the bucket of the backups.
+// moved is a Shoot that moves between two seeds, each with its own API server; the first one also has the garden. The
+// writes of users are modelled as the revision of etcd, and the backups as a bucket with a revision.
 type moved struct {
 	t     *testing.T
 	ctx   context.Context
@@ -55,21 +55,22 @@ type moved struct {
 	shoot *corev1beta1.Shoot
 
 	mu sync.Mutex
-	// bucket has a revision of etcd, written for an epoch. acknowledged is the newest revision that a user knows of.
+	// bucket has a revision of etcd, written for an epoch. acknowledged is the newest revision that was acknowledged to a
+	// user.
 	bucket       struct{ epoch, revision int64 }
 	acknowledged int64
 	epoch        int64 // Of the Lease.
 	// states of extension objects, and the provider IDs of machines, by name.
 	states   map[string]string
 	machines map[string]string
-	// takeOver: the control plane is being taken from a seed that is gone.
+	// takeOver: the control plane is being taken over from a lost seed.
 	takeOver bool
 	fault    *fault
 	problems []string
 	known    map[string]bool
 }
 
-// side is a seed: everything that acts in it, and its gardenlet.
+// side is a seed: its gardenlet and all simulated actors.
 type side struct {
 	*backups
 	m            *moved
@@ -80,7 +81,7 @@ type side struct {
 	saver        *shootstate.Reconciler
 	err          error
 
-	// dirty are the kinds that were written in the seed since everybody in it acted.
+	// dirty are the kinds that were written in the seed since its actors made their last pass.
 	dirty map[string]bool
 	// volumes of etcd, by UID, and the one that etcd runs with; nil if it does not run.
 	volumes map[types.UID]*volume
@@ -92,7 +93,7 @@ type side struct {
 
 type volume struct{ epoch, revision int64 }
 
-// turnsUntilSaved is how many turns it takes until machines are in the ShootState: it is written every 10 s at most.
+// turnsUntilSaved is the number of turns until machines are in the ShootState, which is written at most every 10 s.
 const turnsUntilSaved = 6
 
 // newMoved creates a Shoot on the first of two seeds.
@@ -131,7 +132,7 @@ func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 	if s.gardenDirect, err = client.NewWithWatch(gardenlet, options); err != nil {
 		t.Fatal(err)
 	}
-	if i == 1 { // From here on its environment is the other one; the garden is reached by the first seed's.
+	if i == 1 { // From here on its environment is the other one; the garden is in the first seed's.
 		s.Environment = other
 		ensureNamespace(t, other, "garden")
 		ensureNamespace(t, other, "hortus-gateway")
@@ -146,14 +147,14 @@ func newSide(t *testing.T, m *moved, i int, other *env.Environment) *side {
 
 func (m *moved) garden() client.Client { return m.seeds[0].Client }
 
-// restart makes all processes anew.
+// restart restarts all processes.
 func (m *moved) restart() {
 	for _, s := range m.seeds {
 		s.restart()
 	}
 }
 
-// restart begins another life of the gardenlet, which knows nothing of the one before.
+// restart replaces the process of the gardenlet by one without memory.
 func (s *side) restart() {
 	m := s.m
 	source := func() bool { return m.seeds[m.at] == s }
@@ -186,13 +187,13 @@ func (s *side) restart() {
 	s.dirty = nil
 }
 
-// network is the way to the processes of the Shoot on a seed.
+// network is the connection to the processes of the Shoot on a seed.
 type network struct {
 	connector
 	s *side
 }
 
-// SaveBackup stores what etcd has, unless another one has claimed the bucket.
+// SaveBackup stores the revision of etcd, unless another one has claimed the bucket.
 func (n network) SaveBackup(context.Context, steps.EtcdAccess) (int64, error) {
 	m := n.s.m
 	m.mu.Lock()
@@ -224,7 +225,7 @@ func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (etcdb
 	return status, err
 }
 
-// ActivateEtcd is a write as well: the process may stop after it.
+// ActivateEtcd counts as a write: the process may stop after it.
 func (n network) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.s.m.shoot.Status.TechnicalID, Name: etcd.Name + "-0"}}
 	return n.s.process.write("activate", "", pod, n.s.Scheme,
@@ -239,7 +240,7 @@ func (m *moved) problem(format string, args ...any) {
 	}
 }
 
-// observe is called after every write of the gardenlet. Only what may have changed is read.
+// observe is called after every write of the gardenlet. It reads only what may have changed.
 func (s *side) observe(kind, name string) {
 	m := s.m
 	if s.dirty != nil {
@@ -264,7 +265,7 @@ func (s *side) observe(kind, name string) {
 	}
 }
 
-// look reads what runs on the seed, and what is to run.
+// look reads the actual and the desired state of the processes on the seed.
 func (s *side) look() {
 	id := s.m.shoot.Status.TechnicalID
 	before := s.wanted
@@ -290,7 +291,7 @@ func (s *side) look() {
 	if !etcdRuns || standby {
 		s.running = nil
 	}
-	if standby { // What has been prepared waits for etcd.
+	if standby { // A prepared API server waits for etcd.
 		s.wanted, s.serving = 0, false
 	}
 	if before == 0 && s.wanted > 0 {
@@ -309,8 +310,7 @@ func (s *side) found(key client.ObjectKey, o client.Object) bool {
 	return err == nil
 }
 
-// check: never are there two API servers with an etcd each. One that was left on a seed that is gone has none once it
-// is fenced.
+// check: two API servers never have an etcd each. One that was left on a lost seed has none once it is fenced.
 func (m *moved) check(writer *side) {
 	a, b := m.seeds[0], m.seeds[1]
 	active := func(s *side) bool { return s.members > 0 && (s.wanted > 0 || s.serving) }
@@ -319,7 +319,7 @@ func (m *moved) check(writer *side) {
 	}
 }
 
-// checkStart: an API server starts only where everything is that users were told of, and nobody else's runs.
+// checkStart: an API server starts only where all acknowledged writes are, and where no other one runs.
 func (m *moved) checkStart(s *side) {
 	claim, err := ownership.Read(m.ctx, m.garden(), m.shoot.Namespace, m.shoot.UID)
 	s.must(err)
@@ -344,7 +344,7 @@ func (m *moved) checkStart(s *side) {
 	}
 }
 
-// checkLease: epochs only go up, and every holder has one of its own.
+// checkLease: epochs only increase, and every holder has its own.
 func (m *moved) checkLease() {
 	claim, err := ownership.Read(m.ctx, m.garden(), m.shoot.Namespace, m.shoot.UID)
 	m.seeds[0].must(err)
@@ -354,7 +354,7 @@ func (m *moved) checkLease() {
 	m.epoch = max(m.epoch, claim.Epoch)
 }
 
-// checkMachines: a controller that does not know the machines would make others.
+// checkMachines: a controller that does not know the machines would create others.
 func (s *side) checkMachines() {
 	d := &appsv1.Deployment{}
 	id := s.m.shoot.Status.TechnicalID
@@ -384,8 +384,8 @@ func (m *moved) read() {
 	m.seeds[0].must(m.garden().Get(m.ctx, client.ObjectKeyFromObject(m.shoot), m.shoot))
 }
 
-// pass lets the gardenlet of a seed look at everything that it has of the Shoot, until it gets through without a fault,
-// and then everybody else in the seed act.
+// pass makes a pass of a seed's gardenlet over the Shoot, repeated until it ends without a fault, and then one of all
+// other actors in the seed.
 func (s *side) pass() {
 	m := s.m
 	s.t.Helper()
@@ -409,10 +409,10 @@ func (s *side) pass() {
 	s.everybodyActs()
 }
 
-// maxRestarts is how often a gardenlet may stop or fail before anybody else acts.
+// maxRestarts is how often a gardenlet may stop or fail before the other actors make a pass.
 const maxRestarts = 10
 
-// reconcile lets every controller of the gardenlet look once at what the garden shows it.
+// reconcile makes one pass of every controller of the gardenlet.
 func (s *side) reconcile() {
 	m := s.m
 	s.err = nil
@@ -440,7 +440,7 @@ func (s *side) reconcile() {
 	}
 }
 
-// usersWrite if there is an API server, and get an answer.
+// usersWrite if there is an API server, and get a response.
 func (s *side) usersWrite() {
 	m := s.m
 	if !s.serving || s.running == nil || m.bucket.epoch != s.running.epoch {
@@ -454,7 +454,7 @@ func (s *side) usersWrite() {
 	m.acknowledged = s.running.revision
 }
 
-// until makes passes until a last operation has succeeded on a seed, and all is tidy.
+// until makes passes until a last operation has succeeded on a seed, and nothing is left to be cleaned up.
 func (m *moved) until(operation corev1beta1.LastOperationType, seed int, absent ...*side) {
 	m.t.Helper()
 	why := ""
@@ -468,7 +468,7 @@ func (m *moved) until(operation corev1beta1.LastOperationType, seed int, absent 
 		m.shoot.Status.LastOperation, m.seeds[0].err, m.seeds[1].err)
 }
 
-// turn lets both seeds act once, but not those that are gone.
+// turn makes one pass of both seeds, except of lost ones.
 func (m *moved) turn(absent ...*side) {
 	m.t.Helper()
 	m.clock.Step(2 * time.Second)
@@ -479,10 +479,10 @@ func (m *moved) turn(absent ...*side) {
 	}
 }
 
-// maxTurns is far above what a move needs in which every write fails.
+// maxTurns is far above the number that a move needs in which every write fails.
 const maxTurns = 1500
 
-// unfinished says what is still to be done, "" if nothing is.
+// unfinished returns what is still to be done, "" for nothing.
 func (m *moved) unfinished(operation corev1beta1.LastOperationType, seed int, absent []*side) string {
 	s, other := m.seeds[seed], m.seeds[1-seed]
 	last := m.shoot.Status.LastOperation
@@ -513,7 +513,7 @@ func (m *moved) unfinished(operation corev1beta1.LastOperationType, seed int, ab
 	return ""
 }
 
-// bind says which seed the control plane is to be on, and that this one is ready for it.
+// bind binds the control plane to a seed, and declares the seed ready for it.
 func (m *moved) bind(seed int, annotations map[string]string) {
 	m.t.Helper()
 	m.read()
@@ -530,7 +530,7 @@ func (m *moved) bind(seed int, annotations map[string]string) {
 	m.seeds[0].must(m.garden().Status().Patch(m.ctx, m.shoot, client.MergeFrom(before)))
 }
 
-// verify compares what the seed has with what there was before.
+// verify compares the state of the seed with the state before.
 func (m *moved) verify(seed int, had map[string]map[string]string) {
 	m.t.Helper()
 	s := m.seeds[seed]
@@ -549,7 +549,7 @@ func (m *moved) verify(seed int, had map[string]map[string]string) {
 	if machines := s.machinesOf(); !maps.Equal(machines, m.machines) {
 		m.problem("machines are %v, were %v", machines, m.machines)
 	}
-	s.dirty = nil // All that there is.
+	s.dirty = nil // All objects.
 	left := maps.Clone(m.states)
 	for _, o := range s.extensionObjects() {
 		if name := nameOf(o); string(ptr.Deref(o.GetDefaultStatus().State, runtime.RawExtension{}).Raw) == m.states[name] {
@@ -569,7 +569,7 @@ func (m *moved) verify(seed int, had map[string]map[string]string) {
 	}
 	ns := &corev1.Namespace{}
 	if !s.found(client.ObjectKey{Name: m.shoot.Status.TechnicalID}, ns) || ns.DeletionTimestamp != nil {
-		m.problem("the namespace on seed %s is going away", s.seed.Name)
+		m.problem("the namespace on seed %s is being deleted", s.seed.Name)
 	}
 	if len(m.shoot.Status.LastErrors) > 0 {
 		m.problem("errors are left: %+v", m.shoot.Status.LastErrors)

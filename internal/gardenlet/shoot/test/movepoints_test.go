@@ -12,43 +12,42 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// pointsVariable is the environment variable that says which writes of a move have a fault. Without it, one in sample
-// of the different ones is the last one of a process, and one in sample fails. "each" lets each of them, in one move
-// after the other write. Anything else does that far from any other fault: one in apart in a move, in as many moves,
-// until all have had their turn. Each is then one at which a move is called off as well; otherwise moves are called off
-// in the middle.
+// pointsVariable is the environment variable that selects the writes of a move that have a fault. Without it, one in
+// sample of the different writes is the last one of a process, and one in sample fails. With "each", each write has a
+// fault, in one move after the other. With any other value faults are far from each other: one in apart per move, in as
+// many moves, until every write has had a fault; then moves are also cancelled at each write. Otherwise moves are
+// cancelled in the middle.
 //
 //	HORTUS_TEST_POINTS=each go test -tags grpcnotrace -v -timeout 120m -run StopAfterEveryWrite \
 //	  ./internal/gardenlet/shoot/test
 //
-// A number and a slash before another one, as in 2/4, tries the second of four parts.
+// Two numbers separated by a slash select a part: 2/4 is the second of four parts.
 const (
 	pointsVariable = "HORTUS_TEST_POINTS"
 	sample         = 8
 	apart          = 24
 )
 
-// A control plane moves without losing anything wherever one of the two gardenlets stops, and whichever write fails. In
-// one move every different write is the last one of a process, in one every write fails at first, and moves are called
-// off.
+// A control plane moves without losses wherever one of the two gardenlets stops, and whichever write fails. In one move
+// every different write is the last one of a process, in one every write fails at first, and moves are cancelled.
 func TestMoveSurvivesAStopAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	m := newMoved(t)
 	count := m.survives(m.move)
 	for _, n := range points(count.handedOver) {
-		m.logged(fmt.Sprintf("called off at write %d", n), newFault(n, 0), m.callOff)
+		m.logged(fmt.Sprintf("cancelled at write %d", n), newFault(n, 0), m.callOff)
 	}
 }
 
-// A control plane is taken over from a seed that is gone wherever the gardenlet of the other seed stops, and whichever
-// write fails; when the seed comes back, it cleans up, wherever it stops then.
+// A control plane is taken over from a lost seed wherever the gardenlet of the other seed stops, and whichever write
+// fails. When the lost seed comes back, it cleans up, wherever its gardenlet stops.
 func TestTakeOverSurvivesAStopAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	m := newMoved(t)
 	m.survives(m.takeFromDead)
 }
 
-// survives tries an operation undisturbed, whose writes it returns, and with faults.
+// survives runs an operation without faults, whose writes it returns, and with faults.
 func (m *moved) survives(run func()) *fault {
 	m.t.Helper()
 	m.report("created")
@@ -70,18 +69,18 @@ func (m *moved) survives(run func()) *fault {
 	return count
 }
 
-// newFault returns one that stops processes, see fault.
+// newFault returns a fault that stops processes, see fault.
 func newFault(first, every int) *fault {
 	return &fault{first: first, every: every, stop: true, writes: map[bool]int{}, seen: map[string]bool{}}
 }
 
-// failing is the fault that lets writes fail instead.
+// failing is the fault that makes writes fail instead.
 func (f *fault) failing() *fault {
 	f.stop = false
 	return f
 }
 
-// points of n: the one in the middle, all, or those of one part.
+// points selects writes out of n: the one in the middle, all, or those of one part.
 func points(n int) []int {
 	part, parts := 0, 1
 	switch all := os.Getenv(pointsVariable); all {
@@ -122,8 +121,8 @@ func (m *moved) move() {
 	m.arrived(1-m.at, had)
 }
 
-// callOff begins a move, and binds the control plane back when the fault has happened, unless it has been handed over
-// by then.
+// callOff begins a move, and cancels it when the fault has happened, unless the control plane has been handed over by
+// then.
 func (m *moved) callOff() {
 	m.t.Helper()
 	to, source := 1-m.at, m.seeds[m.at].seed.Name
@@ -143,7 +142,7 @@ func (m *moved) callOff() {
 	m.arrived(to, had)
 }
 
-// takeFromDead lets the other seed take the control plane over from one that is gone, and then come back.
+// takeFromDead has the other seed take the control plane over from a lost one, which comes back then.
 func (m *moved) takeFromDead() {
 	m.t.Helper()
 	dead := m.seeds[m.at]
@@ -156,7 +155,7 @@ func (m *moved) takeFromDead() {
 	m.arrived(1-m.at, had)
 }
 
-// arrived makes sure that everything is on the seed, and stays there.
+// arrived checks that everything is on the seed, and stays there.
 func (m *moved) arrived(at int, had map[string]map[string]string) {
 	m.t.Helper()
 	m.at = at
@@ -168,7 +167,7 @@ func (m *moved) arrived(at int, had map[string]map[string]string) {
 	m.verify(at, had)
 }
 
-// report ends the test if something was lost: what comes after it would say nothing.
+// report ends the test if something was lost: later results would be meaningless.
 func (m *moved) report(name string) {
 	m.t.Helper()
 	for _, p := range slices.Sorted(slices.Values(m.problems)) {

@@ -31,7 +31,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// extensionObjects are all of the control plane, without that of the backups.
+// extensionObjects are all extension objects of the control plane except that of the backups.
 func (s *side) extensionObjects() []extensionsv1alpha1.Object {
 	var out []extensionsv1alpha1.Object
 	for kind, list := range map[string]client.ObjectList{
@@ -51,7 +51,7 @@ func (s *side) extensionObjects() []extensionsv1alpha1.Object {
 	return out
 }
 
-// everybodyActs plays everybody in the seed besides the gardenlet.
+// everybodyActs makes a pass of all actors in the seed besides the gardenlet.
 func (s *side) everybodyActs() {
 	s.t.Helper()
 	id := s.m.shoot.Status.TechnicalID
@@ -87,7 +87,7 @@ func (s *side) everybodyActs() {
 	s.dirty = map[string]bool{}
 }
 
-// namespaceEnds reports whether there is no namespace for anything to be created in.
+// namespaceEnds reports whether the namespace is missing or being deleted, so that nothing can be created.
 func (s *side) namespaceEnds() bool {
 	ns := &corev1.Namespace{}
 	id := s.m.shoot.Status.TechnicalID
@@ -116,7 +116,7 @@ func (s *side) namespaceEnds() bool {
 	return true
 }
 
-// endingKinds are those that a control plane has objects of.
+// endingKinds are the kinds of the objects of a control plane.
 func endingKinds() []client.ObjectList {
 	return []client.ObjectList{
 		&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &corev1.PodList{},
@@ -132,7 +132,7 @@ func endingKinds() []client.ObjectList {
 	}
 }
 
-// podsAct plays what makes and ends pods: those of the API server, those whose set is gone, and those that end by
+// podsAct simulates the controllers of pods: of the API server's pods, pods whose set is gone, and pods that end
 // themselves.
 func (s *side) podsAct(in client.InNamespace) {
 	pods, set, deployment := &corev1.PodList{}, &appsv1.StatefulSet{}, &appsv1.Deployment{}
@@ -181,8 +181,8 @@ func (s *side) podsAct(in client.InNamespace) {
 	}
 }
 
-// replicaSetActs plays the ReplicaSet of a Deployment and the garbage collector that lets its pods go. It reports
-// whether one makes pods.
+// replicaSetActs simulates the ReplicaSet of a Deployment and the garbage collector that releases its pods. It reports
+// whether a ReplicaSet creates pods.
 func (s *side) replicaSetActs(deployment *appsv1.Deployment, wants bool) bool {
 	if deployment.Name == "" {
 		return false
@@ -209,11 +209,11 @@ func (s *side) replicaSetActs(deployment *appsv1.Deployment, wants bool) bool {
 	}
 }
 
-// volumeOfEtcd is the name of its claim.
+// volumeOfEtcd is the name of etcd's claim.
 const volumeOfEtcd = "main-etcd-" + etcd.Name + "-0"
 
-// etcdActs plays the process of etcd: it claims its epoch in the bucket, restores itself from there if another one was
-// the owner before, and stops if another one is now.
+// etcdActs simulates the process of etcd: it claims its epoch in the bucket, restores etcd from there if another seed
+// was the owner before, and stops if another seed is now.
 func (s *side) etcdActs() {
 	m := s.m
 	id := m.shoot.Status.TechnicalID
@@ -236,13 +236,13 @@ func (s *side) etcdActs() {
 	if v.epoch != epoch {
 		v.epoch, v.revision = epoch, m.bucket.revision
 		if m.takeOver {
-			m.acknowledged = v.revision // What was written after that is lost.
+			m.acknowledged = v.revision // Later writes are lost.
 		}
 	}
 	s.running = v
 }
 
-// extensionActs plays the extension of an object, as the contract says.
+// extensionActs simulates the extension of an object, according to the contract.
 func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 	s.t.Helper()
 	m, name := s.m, nameOf(o)
@@ -253,7 +253,7 @@ func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 		last.State == corev1beta1.LastOperationStateSucceeded
 	if o.GetDeletionTimestamp() != nil {
 		if !migrated {
-			m.problem("the extension of %s on seed %s is asked to delete what belongs to another seed", name, s.seed.Name)
+			m.problem("the extension of %s on seed %s has to delete resources of another seed", name, s.seed.Name)
 		}
 		controllerutil.RemoveFinalizer(o, finalizer)
 		s.must(client.IgnoreNotFound(s.Client.Update(s.ctx, o)))
@@ -276,7 +276,7 @@ func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 		s.must(err)
 	}
 	if operation == extensionsv1alpha1.OperationReconcile && migrated {
-		return // It is another seed's.
+		return // The state of another seed.
 	}
 	status.SetResourceVersion(o.GetResourceVersion())
 	now := metav1.NewTime(m.clock.Now())
@@ -316,7 +316,7 @@ func (s *side) extensionActs(o extensionsv1alpha1.Object) {
 	}
 }
 
-// keepState gives an object the state without which its extension would make everything anew.
+// keepState gives an object the state without which its extension would create everything again.
 func (s *side) keepState(name string, o extensionsv1alpha1.Object, operation string) {
 	st, m := o.GetDefaultStatus(), s.m
 	have := string(ptr.Deref(st.State, runtime.RawExtension{}).Raw)
@@ -326,11 +326,11 @@ func (s *side) keepState(name string, o extensionsv1alpha1.Object, operation str
 		m.states[name] = fmt.Sprintf(`{"id":%q}`, env.Name("i"))
 		st.State = &runtime.RawExtension{Raw: []byte(m.states[name])}
 	case have != known:
-		m.problem("%s of seed %s is asked to %s with state %s, not %s", name, s.seed.Name, operation, have, known)
+		m.problem("%s of seed %s has to %s with state %s, not %s", name, s.seed.Name, operation, have, known)
 	}
 }
 
-// etcdGetsAccess to its place in the bucket.
+// etcdGetsAccess to its prefix in the bucket.
 func (s *side) etcdGetsAccess(operation string) {
 	if operation == extensionsv1alpha1.OperationMigrate {
 		return
@@ -342,7 +342,7 @@ func (s *side) etcdGetsAccess(operation string) {
 	}
 }
 
-// workerActs makes machines, or takes over those that there are.
+// workerActs creates machines, or adopts existing ones.
 func (s *side) workerActs(w *extensionsv1alpha1.Worker, operation string) {
 	s.t.Helper()
 	meta := metav1.ObjectMeta{
@@ -366,7 +366,7 @@ func (s *side) workerActs(w *extensionsv1alpha1.Worker, operation string) {
 			return
 		}
 		if len(s.m.machines) > 0 {
-			s.m.problem("the Worker on seed %s is asked to reconcile without the machines", s.seed.Name)
+			s.m.problem("the Worker on seed %s has to be reconciled without the machines", s.seed.Name)
 		}
 		create(deployment)
 		set := &machinev1alpha1.MachineSet{

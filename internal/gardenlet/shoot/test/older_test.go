@@ -57,7 +57,7 @@ func TestAnOlderSpecificationIsNotRolledOutUnasked(t *testing.T) {
 	}
 	s = w.run(w.annotate(s, corev1beta1.AnnotationConfirmOlderSpec), succeeded)
 	if _, left := s.Annotations[corev1beta1.AnnotationConfirmOlderSpec]; left || len(s.Status.LastErrors) > 0 {
-		t.Errorf("after the confirmation there are annotations %v and errors %+v", s.Annotations, s.Status.LastErrors)
+		t.Errorf("after the confirmation there are still annotations %v and errors %+v", s.Annotations, s.Status.LastErrors)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestAnUnknownControlPlaneIsAdopted(t *testing.T) {
 	w.must(w.Client.Delete(w.ctx, w.annotate(s, corev1beta1.AnnotationConfirmationDeletion)))
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(s), s))
 	before := s.DeepCopy()
-	s.Status.LastOperation.Type = corev1beta1.LastOperationTypeDelete // Else the API server keeps the finalizer.
+	s.Status.LastOperation.Type = corev1beta1.LastOperationTypeDelete // Otherwise the API server keeps the finalizer.
 	w.must(w.Client.Status().Patch(w.ctx, s, client.MergeFrom(before)))
 	before = s.DeepCopy()
 	s.Finalizers = nil

@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// writes lets a function decide on every write of the gardenlet: it makes the write, or does not.
+// writes calls a function for every write of the gardenlet, which makes the write or does not.
 func (w *world) writes(around func(write func() error) error) {
 	w.t.Helper()
 	direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
@@ -52,7 +52,7 @@ func (w *world) writes(around func(write func() error) error) {
 // undisturbed undoes writes.
 func (w *world) undisturbed() { w.r.Garden, w.r.Seed = w.gardenlet, w.Client }
 
-// request adds an operation to the annotation, as users do.
+// request adds an operation to the annotation, as a user would.
 func (w *world) request(s *corev1beta1.Shoot, operation string) *corev1beta1.Shoot {
 	w.t.Helper()
 	s = w.latest(s)
@@ -68,7 +68,7 @@ func (w *world) request(s *corev1beta1.Shoot, operation string) *corev1beta1.Sho
 	return s
 }
 
-// changeSpec makes a change that means little.
+// changeSpec makes an insignificant change.
 func (w *world) changeSpec(s *corev1beta1.Shoot) *corev1beta1.Shoot {
 	w.t.Helper()
 	s = w.latest(s)
@@ -89,7 +89,7 @@ func (w *world) latest(s *corev1beta1.Shoot) *corev1beta1.Shoot {
 	return out
 }
 
-// generated are the Secrets that the gardenlet has made for a credential, without bundles.
+// generated are the Secrets that the gardenlet has generated for a credential, without bundles.
 func (w *world) generated(s *corev1beta1.Shoot, name string) map[string]bool {
 	w.t.Helper()
 	list := &corev1.SecretList{}
@@ -103,7 +103,7 @@ func (w *world) generated(s *corev1beta1.Shoot, name string) map[string]bool {
 	return out
 }
 
-// settled runs until the Shoot has nothing more to do by itself.
+// settled runs until no operation of the Shoot is pending.
 func (w *world) settled(s *corev1beta1.Shoot) *corev1beta1.Shoot {
 	w.t.Helper()
 	s = w.run(s, succeeded)
@@ -113,8 +113,8 @@ func (w *world) settled(s *corev1beta1.Shoot) *corev1beta1.Shoot {
 // startWrites are the two writes that record a start, and the first one of the flow.
 const startWrites = 3
 
-// Whatever write is the last one of a process, and although the spec changes before the next one starts: a rotation
-// begins once, and what was in use before it stays until it is completed. The same for the completion.
+// Whichever write is the last one of a process, and even if the spec changes before the next process starts, a rotation
+// begins once, and the old credentials stay until it is completed. The same applies to the completion.
 func TestRotationBeginsOnceWhateverWriteIsTheLast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,7 +131,7 @@ func TestRotationBeginsOnceWhateverWriteIsTheLast(t *testing.T) {
 						case n == -1 && happens:
 							return errors.Join(write(), errStopped)
 						}
-						return errStopped // The process is gone.
+						return errStopped // The process has stopped.
 					})
 				}
 				var initiated, observed time.Time
@@ -223,7 +223,7 @@ func TestOperationAddedMeanwhileStarts(t *testing.T) {
 			}
 			wrote := 0
 			w.writes(func(write func() error) error {
-				if wrote++; wrote != 2 { // The first one is that of the Cluster.
+				if wrote++; wrote != 2 { // The first write is that of the Cluster.
 					return write()
 				}
 				if after {

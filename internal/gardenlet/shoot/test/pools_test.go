@@ -15,8 +15,8 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// The feature gate alone gives no pool another hash; a change that rolls the pool does. The keys survive the loss of
-// the seed.
+// The feature gate alone changes no pool's hash; a change that rolls the pool does. The keys survive the loss of the
+// seed.
 func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -69,8 +69,8 @@ func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 	}
 }
 
-// A request to roll pools is recorded, reaches the machines of these pools, and is done when all their machines are
-// new.
+// A request to roll pools is recorded, changes the machine templates of these pools, and is done when all their
+// machines are new.
 func TestPoolsAreRolledOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

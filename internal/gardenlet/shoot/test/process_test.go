@@ -21,14 +21,14 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-// process is one life of a gardenlet: when it has ended, none of its requests reaches a server any more.
+// process is a process of a gardenlet: when it has ended, its requests no longer reach a server.
 type process struct {
 	mu    sync.Mutex
 	ended bool
-	// written are the versions of the objects that it has written, so that writes which change nothing are known.
+	// written are the versions of the objects that it has written, to recognize writes that change nothing.
 	written map[string]string
-	// before says whether a write fails, after whether the process stops when it is done, changed with something different
-	// on the server. done is called after every write. All may be nil.
+	// before decides whether a write fails, after whether the process stops after it; changed says whether the write has
+	// changed the object. done is called after every write. All may be nil.
 	before func(write string) error
 	after  func(write string, changed bool) bool
 	done   func(kind, name string)
@@ -42,7 +42,7 @@ func (p *process) stopped() bool {
 	return p.ended
 }
 
-// write makes one write after the other, so that the n-th one is known.
+// write makes one write after the other, so that the nth one is deterministic.
 func (p *process) write(verb, sub string, o any, scheme *runtime.Scheme, do func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *process) write(verb, sub string, o any, scheme *runtime.Scheme, do func
 		return err
 	}
 	if err := do(); err != nil {
-		p.done(kind, name) // The server may have done it, if it is the answer that was lost.
+		p.done(kind, name) // The write may have succeeded if only the response was lost.
 		return err
 	}
 	object := kind + " " + name
@@ -92,7 +92,7 @@ func versionOf(o any) string {
 	return ""
 }
 
-// detail tells apart writes to the same object that mean different things.
+// detail distinguishes writes to the same object with different meanings.
 func detail(o any) string {
 	switch o := o.(type) {
 	case *corev1beta1.Shoot:
@@ -115,7 +115,7 @@ func detail(o any) string {
 	return ""
 }
 
-// client is the way of the process to a server.
+// client is the connection of the process to a server.
 func (p *process) client(c client.WithWatch) client.Client {
 	scheme := c.Scheme()
 	return interceptor.NewClient(c, interceptor.Funcs{
@@ -162,18 +162,18 @@ func (p *process) client(c client.WithWatch) client.Client {
 	})
 }
 
-// fault happens to the two gardenlets of a move: at the first-th different write, and at every so-manieth after it; not
-// at all if first is 0. Writes that a process repeats after a stop or a failure do not count, so that everything ends.
+// fault affects the two gardenlets of a move: at the different write with number first, and at every nth after it;
+// never if first is 0. Writes that a process repeats after a stop or a failure do not count, so that everything ends.
 type fault struct {
 	first, every int
-	// stop ends the process after the write; else the write fails before it is done.
+	// stop ends the process after the write; otherwise the write fails before it is done.
 	stop bool
-	// writes of each of the two, seen the different ones, and how many there were before the control plane was another
-	// seed's.
+	// writes of each gardenlet; seen are the different ones, and the number of them before the control plane changed its
+	// seed.
 	writes     map[bool]int
 	seen       map[string]bool
 	handedOver int
-	// hit is the write that it happened to last, and hits how often it happened.
+	// hit is the last write with a fault, and hits the number of faults.
 	hit  string
 	hits int
 }
@@ -196,7 +196,7 @@ func (f *fault) after(write string, changed bool) bool {
 	return f.stop && changed && f.strikes(write)
 }
 
-// handOver is in the detail of the Shoot with which a source hands over.
+// handOver is part of the detail of the write to the Shoot by which a source hands over.
 const handOver = string(corev1beta1.LastOperationTypeMigrate) + string(corev1beta1.LastOperationStateSucceeded)
 
 func (f *fault) strikes(write string) bool {

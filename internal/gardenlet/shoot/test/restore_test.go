@@ -25,7 +25,7 @@ func (w *world) apiServer(s *corev1beta1.Shoot) *appsv1.Deployment {
 	return d
 }
 
-// etcdCommand is what the pods of etcd run.
+// etcdCommand is the command of etcd's pods.
 func (w *world) etcdCommand(s *corev1beta1.Shoot) []string {
 	w.t.Helper()
 	set := &appsv1.StatefulSet{}
@@ -61,7 +61,7 @@ func TestBackupIsRestoredInPlace(t *testing.T) {
 		t.Fatal("etcd is restored without a request")
 	}
 
-	// Nobody writes while etcd goes back: its flags come after the API servers have gone.
+	// Nobody writes while etcd is restored: its flags are set after the API servers have stopped.
 	stopped := false
 	s = b.until(b.requestRestore(s, "revision=42"), func(s *corev1beta1.Shoot) bool {
 		replicas := ptr.Deref(b.apiServer(s).Spec.Replicas, 1)
@@ -83,7 +83,7 @@ func TestBackupIsRestoredInPlace(t *testing.T) {
 		t.Errorf("event is %q", e)
 	}
 
-	// What follows leaves etcd alone; the same request once more is another one.
+	// Later reconciliations do not change etcd; a repeated request is a new one.
 	s = b.until(b.annotateOperation(s, corev1beta1.OperationReconcile), succeeded)
 	if !slices.Equal(b.etcdCommand(s), command) {
 		t.Errorf("a reconciliation changes etcd: %v", b.etcdCommand(s))
@@ -97,7 +97,8 @@ func TestBackupIsRestoredInPlace(t *testing.T) {
 	}
 	outcome()
 
-	// The API server refuses points that are too early. The gardenlet does, too, if that has changed since the request.
+	// The API server rejects points that are too early. The gardenlet does, too, if the first restorable point has changed
+	// since the request.
 	for point, possible := range map[string]bool{
 		"revision=999": false, "time=2026-01-31T14:59:59Z": false, "revision=1000": true, "time=2026-01-31T15:00:00Z": true,
 	} {
@@ -149,17 +150,17 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 		t.Helper()
 		p, err := restorable.Parse(from(s))
 		if err != nil || p.Revision != revision || p.Time.Before(earliest) || p.Time.After(b.clock.Now()) {
-			t.Errorf("%s: points can be restored from %q on, want revision %d after %s, %v", when, p, revision, earliest, err)
+			t.Errorf("%s: the first restorable point is %q, want revision %d after %s, %v", when, p, revision, earliest, err)
 		}
 	}
-	// The Shoot is complete only when that is recorded.
+	// The creation succeeds only after the point has been recorded.
 	b.saveError = errors.New("the bucket is away")
 	s := b.until(b.newShoot(), func(s *corev1beta1.Shoot) bool {
 		return strings.Contains(s.Status.LastOperation.Description,
 			"The first point that can be restored has to be in a backup: the bucket is away")
 	})
 	if got := from(s); got != "" {
-		t.Errorf("during the creation points can be restored from %q on", got)
+		t.Errorf("during the creation the first restorable point is %q", got)
 	}
 	b.saveError = nil
 	b.clock.Step(time.Minute)
@@ -176,13 +177,14 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 		t.Errorf("a reconciliation saves %d times; the BackupEntry is version %s, was %s", b.saves, now, version)
 	}
 
-	// A Shoot of an earlier release has nothing recorded.
+	// A Shoot of an earlier release has no recorded point.
 	b.restorableFrom(s, "")
 	begin = b.clock.Now()
 	s = b.until(b.annotateOperation(s, corev1beta1.OperationReconcile), succeeded)
 	expect("after an upgrade", s, begin, 20)
 
-	// After a rotation of the key nothing earlier can be read. That stays known when the control plane is made anew.
+	// After a rotation of the key, earlier backups cannot be read. The record stays when the control plane is created
+	// again.
 	b.revision = 30
 	b.clock.Step(time.Minute)
 	begin = b.clock.Now()
@@ -196,12 +198,12 @@ func TestFirstPointThatCanBeRestored(t *testing.T) {
 	}
 	s = b.until(s, succeeded)
 
-	// Clocks may go back, points do not.
+	// Clocks may be set back, but points stay.
 	b.restorableFrom(s, "2100-01-01T00:00:00Z 35")
 	b.revision = 40
 	s = b.until(b.annotateOperation(s, corev1beta1.OperationRotateETCDEncryptionKey), rotated)
 	if got := from(s); got != "2100-01-01T00:00:00Z 40" {
-		t.Errorf("after another rotation points can be restored from %q on", got)
+		t.Errorf("after another rotation the first restorable point is %q", got)
 	}
 	b.delete(s)
 	b.until(s, gone)

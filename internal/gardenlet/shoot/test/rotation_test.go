@@ -25,7 +25,7 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 		s.Annotations[corev1beta1.AnnotationOperation] = operation
 		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 		s = w.run(s, succeeded)
-		// Whatever the first pass has caused, such as a rotation that goes on by itself, ends as well.
+		// Everything that the first pass has caused, such as a rotation that continues automatically, ends, too.
 		s = w.run(s, succeeded)
 	}
 	bundle := func() int {
@@ -97,13 +97,14 @@ func TestPoolsMayWaitForARotation(t *testing.T) {
 	}
 }
 
-// The garden is restored from a backup that is older than a rotation: what is in use is adopted, the status repaired.
+// The garden is restored from a backup that is older than a rotation: the credentials in use are adopted, and the
+// status is repaired.
 func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
 	t.Parallel()
 	type phases [2]corev1beta1.CredentialsRotationPhase // Of the CAs and the encryption key.
 	for name, tc := range map[string]struct {
 		completed bool
-		// backup is what the status of the credentials is restored to.
+		// backup is the status of the credentials in the backup.
 		backup func(never, prepared *corev1beta1.ShootCredentials) *corev1beta1.ShootCredentials
 		want   phases
 	}{
@@ -142,7 +143,7 @@ func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
 
 			s.Status.Credentials = tc.backup(never, prepared)
 			w.must(w.Client.Status().Update(w.ctx, s))
-			if !tc.completed { // The request for the rotation was in the backup as well.
+			if !tc.completed { // The backup also has the request for the rotation.
 				s = w.request(s, corev1beta1.OperationRotateCAStart)
 			}
 			s = w.settled(w.changeSpec(s))
@@ -160,8 +161,7 @@ func TestRotationsSurviveARestoreOfTheGarden(t *testing.T) {
 	}
 }
 
-// The keys of people who log in to machines are in the configuration of the nodes, as the garden has them, and no
-// others.
+// The configuration of the nodes has exactly the SSH keys that the garden has.
 func TestSSHKeysReachNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -202,7 +202,7 @@ func TestSSHKeysReachNodes(t *testing.T) {
 	s = w.settled(w.request(s, corev1beta1.OperationRotateSSHKeypair))
 	second := published(".ssh-keypair")
 	if second == first || published(".ssh-keypair.old") != first {
-		t.Errorf("after a rotation the garden has\n%s\nand before it\n%s", second, published(".ssh-keypair.old"))
+		t.Errorf("after a rotation the garden has\n%s\nbefore it had\n%s", second, published(".ssh-keypair.old"))
 	}
 	check("after a rotation", second+first)
 	s = w.settled(w.request(s, corev1beta1.OperationRotateSSHKeypair))

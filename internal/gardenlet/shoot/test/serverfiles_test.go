@@ -40,7 +40,7 @@ users: [{name: a, user: {token: t}}]
 `
 )
 
-// files are what a user keeps in the project for API servers.
+// files are a user's objects in the project for API servers.
 type files struct {
 	policy, authentication, authorization *corev1.ConfigMap
 	kubeconfig                            *corev1.Secret
@@ -79,7 +79,7 @@ func (w *world) newShootWithFiles() (*corev1beta1.Shoot, files) {
 	return s, f
 }
 
-// mounted is what the pods of the Shoot's API server find at a path.
+// mounted returns the objects that the pods of the Shoot's API server mount at a path.
 func (w *world) mounted(s *corev1beta1.Shoot, path string) (name string, data map[string]string) {
 	w.t.Helper()
 	d := &appsv1.Deployment{}
@@ -136,11 +136,11 @@ func TestFilesOfTheUserReachTheAPIServer(t *testing.T) {
 		if second == first || data["audit-policy.yaml"] != f.policy.Data["policy"] {
 			t.Errorf("ConfigMap %s after %s has the policy\n%s", second, first, data["audit-policy.yaml"])
 		}
-		// Servers that have not been replaced yet go on with theirs.
+		// Servers that have not been replaced yet keep their configuration.
 		old := &corev1.ConfigMap{}
 		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: first}, old))
 		if !ptr.Deref(old.Immutable, false) || old.Data["audit-policy.yaml"] != auditPolicy {
-			t.Errorf("the ConfigMap before has the policy\n%s", old.Data["audit-policy.yaml"])
+			t.Errorf("the previous ConfigMap has the policy\n%s", old.Data["audit-policy.yaml"])
 		}
 	})
 	t.Run("no more files", func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
 			"structuredAuthorization.kubeconfigs[0].secretName", "exec",
 		},
 		{
-			"a ConfigMap that is gone",
+			"a deleted ConfigMap",
 			func() { w.must(w.Client.Delete(w.ctx, f.authorization)) },
 			func() {
 				f.authorization.ObjectMeta = metav1.ObjectMeta{Namespace: f.authorization.Namespace, Name: f.authorization.Name}
@@ -245,7 +245,7 @@ func TestBrokenFilesOfTheUserAreReported(t *testing.T) {
 	}
 }
 
-// The owner of a Shoot may be rid of it without repairing it first.
+// The owner can delete a broken Shoot without repairing it first.
 func TestBrokenFilesDoNotHoldUpADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -86,7 +86,7 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 		t.Errorf("spec.networking.nodes = %v", s.Spec.Networking.Nodes)
 	}
 
-	// What a user has left in the cluster goes before its machines.
+	// The user's objects in the cluster are deleted before its machines.
 	w.must(w.user.Create(w.ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
@@ -179,14 +179,15 @@ func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
 	cluster := &extensionsv1alpha1.Cluster{}
 	w.must(w.Client.Get(w.ctx, client.ObjectKey{Name: s.Status.TechnicalID}, cluster))
 	if strings.Contains(string(cluster.Spec.Shoot.Raw), `"state":"Failed"`) {
-		t.Error("the Cluster tells extensions to give up")
+		t.Error("the Cluster shows extensions a failed operation")
 	}
 	delete(w.fail, "Infrastructure")
 	w.seedActs(s)
 	w.run(s, succeeded)
 }
 
-// TestFailedShootIsTriedAgain: nobody touches it, and its certificates have to be replaced before they expire.
+// TestFailedShootIsTriedAgain: its certificates have to be replaced before they expire, without any action of its
+// owner.
 func TestFailedShootIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -208,7 +209,7 @@ func TestFailedShootIsTriedAgain(t *testing.T) {
 }
 
 // TestCertificatesAreReplacedThoughTheCloudFails: the control plane of a Shoot whose infrastructure fails gets new ones
-// all the same.
+// nevertheless.
 func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -228,7 +229,7 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 	for _, part := range parts {
 		before[part] = mounted(part)
 	}
-	w.fail["Infrastructure"] = corev1beta1.ErrorInfraDependencies // May heal, so that attempts go on.
+	w.fail["Infrastructure"] = corev1beta1.ErrorInfraDependencies // The error may heal, so attempts continue.
 	w.clock.Step(300 * 24 * time.Hour)
 	changed := s.DeepCopy()
 	changed.Annotations[corev1beta1.AnnotationShootTasks] = corev1beta1.ShootTaskDeployInfrastructure
@@ -261,12 +262,12 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 		s = w.run(s, succeeded)
 	}
-	// Care is not part of this test, and hibernation needs its consent.
+	// Care is not part of this test, but hibernation requires its check.
 	s.Status.Constraints = []corev1beta1.Condition{
 		{Type: corev1beta1.ShootHibernationPossible, Status: corev1beta1.ConditionTrue, Reason: "Test"},
 	}
 	w.must(w.Client.Status().Update(w.ctx, s))
-	// The kubelets of these are gone with their machines.
+	// Pods whose kubelets have been deleted with the machines.
 	for i, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodPending} {
 		w.must(w.user.Create(w.ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("team-", i), Name: "lost"},
@@ -334,7 +335,7 @@ func TestSeedMustBeReady(t *testing.T) {
 	w.must(w.Client.Status().Update(w.ctx, w.seed))
 	s := w.newShoot()
 	s, err := w.step(s)
-	if err != nil { // The pause before the next attempt would grow each time.
+	if err != nil { // An error would increase the pause each time.
 		t.Errorf("Reconcile() = %v, want no error", err)
 	}
 	o := s.Status.LastOperation
@@ -344,7 +345,7 @@ func TestSeedMustBeReady(t *testing.T) {
 	}
 }
 
-// What the resource-manager reported about the content before does not count for the newest one.
+// Conditions about earlier content do not count for the newest one.
 func TestSucceededMeansThatTheNewestIsApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,8 +16,8 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// A control plane whose Secrets come from the ShootState generates none of those that cannot be derived, whatever was
-// being changed when its seed was lost.
+// A control plane whose Secrets come from the ShootState generates none that cannot be derived, whichever change was in
+// progress when its seed was lost.
 func TestControlPlaneIsBuiltFromItsShootState(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*corev1beta1.Shoot){
@@ -36,7 +36,7 @@ func TestControlPlaneIsBuiltFromItsShootState(t *testing.T) {
 			before := s.DeepCopy()
 			change(s)
 			w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
-			for range 4 { // Somewhere in the middle.
+			for range 4 { // In the middle of the change.
 				var err error
 				if s, err = w.step(s); err != nil {
 					t.Fatal(err)
@@ -60,7 +60,7 @@ func TestControlPlaneIsBuiltFromItsShootState(t *testing.T) {
 				t.Fatalf("restored Secrets mismatch (-had +have):\n%s", diff)
 			}
 			w.run(s, succeeded)
-			for name, data := range w.persistent(s) { // A rotation that continues drops some.
+			for name, data := range w.persistent(s) { // A rotation in progress deletes some.
 				if !isEncryptionConfig(name) && !maps.Equal(data, had[name]) {
 					t.Errorf("Secret %s was generated anew", name)
 				}

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
-// TakeBackup reaches the service of the test instead of that in the seed, with the same certificates.
+// TakeBackup connects to the service of the test instead of the one in the seed, with the same certificates.
 func (c connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error) {
 	access.Endpoint = c.backupService
 	return (&shoot.Connector{Now: c.clock.Now}).TakeBackup(ctx, access)

@@ -10,8 +10,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// TestStatusIsWrittenOncePerPass: a pass of a creation that is under way writes the Shoot's status at most once. The
-// pass in which an operation begins writes the start as well, before anything follows from it.
+// TestStatusIsWrittenOncePerPass: a pass during a creation writes the Shoot's status at most once. The pass in which an
+// operation begins also writes the start first.
 func TestStatusIsWrittenOncePerPass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -27,7 +27,7 @@ import (
 
 const takeOverFence = 40 * time.Second
 
-// newSource is a seed that will be gone. The garden has a namespace for it.
+// newSource creates the seed that will be lost. The garden has a namespace for it.
 func newSource(t *testing.T) *backups {
 	t.Helper()
 	b := newBackups(t)
@@ -36,7 +36,7 @@ func newSource(t *testing.T) *backups {
 	return b
 }
 
-// heir is a seed that can take over what another one has in the garden, and the Shoot's own cluster.
+// heir is a seed that can take over the other seed's Shoot, and the Shoot's own cluster.
 func (b *backups) heir() *backups {
 	b.t.Helper()
 	d := newBackupsAt(b.t, b.clock)
@@ -52,7 +52,7 @@ func (b *backups) saveState(s *corev1beta1.Shoot) {
 	b.must(err)
 }
 
-// doing holds when an operation is under way.
+// doing holds while an operation is in progress.
 func doing(kind corev1beta1.LastOperationType) func(*corev1beta1.Shoot) bool {
 	return func(s *corev1beta1.Shoot) bool {
 		return s != nil && s.Status.LastOperation.Type == kind &&
@@ -60,7 +60,8 @@ func doing(kind corev1beta1.LastOperationType) func(*corev1beta1.Shoot) bool {
 	}
 }
 
-// operations steps a Shoot until it holds, and returns the operations that have succeeded here, in their order.
+// operations steps a Shoot until the condition holds, and returns the operations that have succeeded on this seed, in
+// order.
 func (b *backups) operations(s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot) bool) (string, *corev1beta1.Shoot) {
 	b.t.Helper()
 	var done []string
@@ -80,7 +81,7 @@ func (b *backups) operations(s *corev1beta1.Shoot, holds func(*corev1beta1.Shoot
 func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 	b.t.Helper()
 	b.clock.Step(24 * time.Hour) // The time of the deletion is the API server's.
-	for range 8 {                // What was not restored is taken over before it is deleted.
+	for range 8 {                // An unrestored BackupEntry is taken over before it is deleted.
 		b.entriesAct()
 	}
 	id := s.Status.TechnicalID
@@ -98,11 +99,11 @@ func (b *backups) nothingLeft(s *corev1beta1.Shoot) {
 	}
 }
 
-// A deletion that a seed has begun, or never learned of, is ended by another one, which restores the Shoot first: so it
-// knows what is to be deleted.
+// A deletion that a lost seed has begun or never seen is completed by another seed. It restores the Shoot first, to
+// know what to delete.
 func TestADeletionIsTakenOver(t *testing.T) {
 	t.Parallel()
-	for name, begun := range map[string]bool{"begun on the seed that is gone": true, "only requested": false} {
+	for name, begun := range map[string]bool{"begun on the lost seed": true, "only requested": false} {
 		t.Run(name, func(t *testing.T) {
 			source := newSource(t)
 			s := source.until(source.newShoot("a"), succeeded)
@@ -121,7 +122,7 @@ func TestADeletionIsTakenOver(t *testing.T) {
 			destination := source.heir()
 			destination.declareDead(s)
 			if again, err := source.step(s); err != nil || again.ResourceVersion != s.ResourceVersion {
-				t.Errorf("the seed that is said to be gone goes on: %+v, %v", again.Status.LastOperation, err)
+				t.Errorf("the seed that was declared dead continues: %+v, %v", again.Status.LastOperation, err)
 			}
 			s = destination.until(s, func(s *corev1beta1.Shoot) bool {
 				found, err := kube.Exists(destination.ctx, destination.Client, &extensionsv1alpha1.Worker{
@@ -152,7 +153,7 @@ func TestADeletionIsTakenOver(t *testing.T) {
 	}
 }
 
-// The owner may delete while the Shoot is being restored, and not during a move that is handed over.
+// The owner may delete the Shoot during a restore, but not during a move that is handed over.
 func TestDeletionDuringATakeOver(t *testing.T) {
 	t.Parallel()
 	source := newSource(t)
@@ -169,7 +170,7 @@ func TestDeletionDuringATakeOver(t *testing.T) {
 	destination.nothingLeft(s)
 }
 
-// What the seed that is gone had deleted to the end is not made once more.
+// A deletion that the lost seed had completed does not create anything again.
 func TestADeletionThatHadEnded(t *testing.T) {
 	t.Parallel()
 	source := newSource(t)
@@ -217,11 +218,11 @@ func TestAForcedDeletionIsTakenOver(t *testing.T) {
 	}
 	destination.nothingLeft(s)
 	if left, err := ownership.Left(source.ctx, source.gardenlet, source.seed.Name, s.UID); err != nil || !left.Settled {
-		t.Errorf("the Lease for the seed that is gone = %+v, %v", left, err)
+		t.Errorf("the Lease for the lost seed = %+v, %v", left, err)
 	}
 }
 
-// A Shoot that was being created is restored from what has been saved, or created once more.
+// A Shoot that was being created is restored from its ShootState, or created again.
 func TestACreationIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -284,7 +285,7 @@ func TestACreationIsTakenOver(t *testing.T) {
 				}
 			}
 			if (kept > 0) != tc.saved {
-				t.Errorf("%d Secrets of the seed that is gone are used", kept)
+				t.Errorf("%d Secrets of the lost seed are used", kept)
 			}
 			if entry := destination.entryOf(s); ptr.Deref(entry.Status.SeedName, "") != destination.seed.Name {
 				t.Errorf("BackupEntry is on %v", entry.Status.SeedName)
@@ -295,7 +296,7 @@ func TestACreationIsTakenOver(t *testing.T) {
 				t.Errorf("claim is %+v", claim)
 			}
 			if _, left := s.Annotations[corev1beta1.AnnotationSourceIsDead]; left {
-				t.Error("the word of the operator is still there")
+				t.Error("the operator's declaration is still there")
 			}
 			if !tc.deleted {
 				destination.delete(s)
@@ -306,7 +307,7 @@ func TestACreationIsTakenOver(t *testing.T) {
 	}
 }
 
-// A seed that comes back after another one has deleted the Shoot drops what it has, and asks nobody outside.
+// A seed that comes back after another one has deleted the Shoot removes its leftovers, without requests to the cloud.
 func TestASeedComesBackAfterTheDeletion(t *testing.T) {
 	t.Parallel()
 	source := newSource(t)
@@ -366,7 +367,7 @@ func TestASeedComesBackAfterTheDeletion(t *testing.T) {
 			}
 		}
 		if removed != (other.seed == source.seed.Name) {
-			t.Errorf("what is left on Seed %s is removed: %t", other.seed, removed)
+			t.Errorf("leftovers on Seed %s are removed: %t", other.seed, removed)
 		}
 	}
 	for _, o := range remains {
@@ -375,6 +376,6 @@ func TestASeedComesBackAfterTheDeletion(t *testing.T) {
 		}
 	}
 	if left, err := ownership.Left(source.ctx, source.gardenlet, source.seed.Name, s.UID); err != nil || left.Epoch != 0 {
-		t.Errorf("the garden still tells Seed %s: %+v, %v", source.seed.Name, left, err)
+		t.Errorf("the garden still has the Lease for Seed %s: %+v, %v", source.seed.Name, left, err)
 	}
 }

@@ -29,8 +29,8 @@ import (
 	"hortus.dev/hortus/internal/ownership"
 )
 
-// Whatever write of the taking over fails or is the last one of a process: one seed owns the control plane, with one
-// new epoch, no API server is made before the former owner is fenced, and no credential is generated anew.
+// Whichever write of a take-over fails or is the last one of a process: one seed owns the control plane, with one new
+// epoch, no API server is created before the former owner is fenced, and no credential is generated again.
 func TestTakeOverSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	const fence = 40 * time.Second
@@ -64,7 +64,7 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 			destination.must(err)
 			if fenced := claim.TakenOver.FencedAt(); made && !claim.Settled &&
 				(fenced.IsZero() || source.clock.Now().Before(fenced)) {
-				t.Fatalf("seed %d: an API server is made at %s: %+v", seed, source.clock.Now(), claim)
+				t.Fatalf("seed %d: an API server is created at %s: %+v", seed, source.clock.Now(), claim)
 			}
 			return succeeded(s) && *s.Status.SeedName == destination.seed.Name &&
 				s.Status.LastOperation.Type == corev1beta1.LastOperationTypeRestore
@@ -75,10 +75,10 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 			t.Errorf("seed %d: claim is %+v", seed, claim)
 		}
 		if !strings.Contains(s.Status.LastOperation.Description, "taken over from Seed "+source.seed.Name) {
-			t.Errorf("seed %d: the last operation does not say what was lost: %s", seed, s.Status.LastOperation.Description)
+			t.Errorf("seed %d: the last operation does not report the data loss: %s", seed, s.Status.LastOperation.Description)
 		}
 		if _, left := s.Annotations[corev1beta1.AnnotationSourceIsDead]; left {
-			t.Errorf("seed %d: the word of the operator is still there", seed)
+			t.Errorf("seed %d: the operator's declaration is still there", seed)
 		}
 		for name, data := range destination.persistent(s) {
 			if was, ok := had[name]; ok && !isEncryptionConfig(name) && !maps.Equal(data, was) {
@@ -98,8 +98,8 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 	}
 }
 
-// The garden comes back from before a move. The control plane continues where it is, and is not restarted when it is
-// bound to that seed.
+// The garden is restored to a point before a move. The control plane continues on its seed, and is not restarted when
+// it is bound to that seed.
 func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 	t.Parallel()
 	former := newBackups(t).seed.Name
@@ -141,7 +141,7 @@ func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 		result, err := leftovers.Reconcile(w.ctx,
 			reconcile.Request{NamespacedName: client.ObjectKey{Name: s.Status.TechnicalID}})
 		if err != nil || result.RequeueAfter == 0 {
-			t.Errorf("Reconcile() = %+v, %v, want it to look again", result, err)
+			t.Errorf("Reconcile() = %+v, %v, want it to check again", result, err)
 		}
 	}
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(server), server))
@@ -158,7 +158,7 @@ func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(pod), pod))
 	w.must(w.Client.Get(w.ctx, client.ObjectKeyFromObject(server), server))
 	if pod.UID != was || *server.Spec.Replicas != 1 {
-		t.Errorf("etcd is another one (%t), or API servers have been stopped (%d)", pod.UID != was, *server.Spec.Replicas)
+		t.Errorf("etcd was replaced (%t), or API servers were stopped (%d)", pod.UID != was, *server.Spec.Replicas)
 	}
 	if claim, err := ownership.Read(w.ctx, w.Client, s.Namespace, s.UID); err != nil || claim.Holder != w.seed.Name ||
 		claim.Epoch != 2 {
@@ -168,7 +168,7 @@ func TestAMoveThatTheGardenHasForgotten(t *testing.T) {
 	w.until(s, gone)
 }
 
-// declareDead is what an operator does, and the controller of constraints.
+// declareDead does what an operator does, and what the controller of constraints does.
 func (b *backups) declareDead(s *corev1beta1.Shoot) {
 	b.t.Helper()
 	b.must(b.Client.Get(b.ctx, client.ObjectKeyFromObject(s), s))
@@ -183,8 +183,8 @@ func (b *backups) declareDead(s *corev1beta1.Shoot) {
 	b.must(b.Client.Status().Patch(b.ctx, s, client.MergeFrom(before)))
 }
 
-// lose removes everything in the namespace of a control plane, as on a seed that has never seen it: one API server
-// stands for all seeds.
+// lose removes everything in the namespace of a control plane, as on a seed that has never had it: all seeds share one
+// API server.
 func (b *backups) lose(s *corev1beta1.Shoot) {
 	b.t.Helper()
 	in := client.InNamespace(s.Status.TechnicalID)

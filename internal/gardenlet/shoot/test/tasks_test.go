@@ -11,7 +11,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// A task that is added at the last moment of an operation is carried out by another one.
+// A task that is added at the very end of an operation is carried out by the next one.
 func TestTasksThatAreAddedWhileAnOperationEnds(t *testing.T) {
 	t.Parallel()
 	const first, second = corev1beta1.ShootTaskDeployInfrastructure, corev1beta1.ShootTaskRestartControlPlanePods
@@ -38,7 +38,7 @@ func TestTasksThatAreAddedWhileAnOperationEnds(t *testing.T) {
 	w.r.Garden = interceptor.NewClient(direct, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 			opts ...client.PatchOption) error {
-			if _, ok := o.(*corev1beta1.Shoot); ok && !added { // It takes the first task out.
+			if _, ok := o.(*corev1beta1.Shoot); ok && !added { // It removes the first task.
 				added = true
 				write(first + "," + second)
 			}

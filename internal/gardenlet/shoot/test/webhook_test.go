@@ -27,8 +27,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestProviderWebhooksChangeControlPlanes: a webhook of a provider, registered as extensions do, gives the API server a
-// flag and a volume. It acts again in every operation, and what it has added goes with it.
+// TestProviderWebhooksChangeControlPlanes: a webhook of a provider, registered as extensions do, adds a flag and a
+// volume to the API server. It acts again in every operation, and its additions are removed with it.
 func TestProviderWebhooksChangeControlPlanes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +76,7 @@ func TestProviderWebhooksChangeControlPlanes(t *testing.T) {
 	}
 }
 
-// What the webhook adds.
+// The additions of the webhook.
 const (
 	providerFlag   = "--cloud-provider=external"
 	providerVolume = "cloud-provider-config"
@@ -84,7 +84,7 @@ const (
 
 func isProviders(v corev1.Volume) bool { return v.Name == providerVolume }
 
-// providerWebhook is that of a provider's extension.
+// providerWebhook is the webhook of a provider's extension.
 type providerWebhook struct {
 	*httptest.Server
 	calls atomic.Int32
@@ -118,7 +118,7 @@ func startProviderWebhook(t *testing.T) *providerWebhook {
 	return hook
 }
 
-// change is what extensions do: they look for the container by its name, and for flags among its arguments.
+// change does what extensions do: they find the container by its name, and flags among its arguments.
 func change(pod *corev1.PodSpec) {
 	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == kubeapiserver.Name })
 	if i < 0 {
@@ -134,7 +134,7 @@ func change(pod *corev1.PodSpec) {
 	}
 }
 
-// registration selects by the labels of the contract. Only its namespace is special to the test.
+// registration selects by the labels of the contract. Only its namespace is specific to the test.
 func (hook *providerWebhook) registration(namespace string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	return &admissionregistrationv1.MutatingWebhookConfiguration{

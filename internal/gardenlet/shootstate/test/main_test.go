@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// restart makes the gardenlet forget everything.
+// restart drops the gardenlet's state in memory.
 func (w *world) restart() {
 	w.events = events.NewFakeRecorder(100)
 	w.r = &shootstate.Reconciler{
@@ -100,7 +100,7 @@ func (w *world) newSeed() *corev1beta1.Seed {
 	return seed
 }
 
-// newShoot makes a Shoot that has a control plane namespace on the seed.
+// newShoot creates a Shoot with a control plane namespace on the seed.
 func (w *world) newShoot(seed string) *corev1beta1.Shoot {
 	w.t.Helper()
 	profile := &corev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: env.Name("profile-")},
@@ -146,7 +146,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// pass lets time pass and makes one pass of the controller.
+// pass advances the clock and makes one pass of the controller.
 func (w *world) pass() {
 	w.t.Helper()
 	w.clock.Step(2 * time.Minute)
@@ -169,7 +169,7 @@ func (w *world) state() *corev1beta1.ShootState {
 	return state
 }
 
-// unchanged runs a function and fails if the ShootState has been written meanwhile.
+// unchanged runs a function and fails if the ShootState is written meanwhile.
 func (w *world) unchanged(what string, f func()) {
 	w.t.Helper()
 	before := w.state()
@@ -239,7 +239,7 @@ func (w *world) setState(o extensionsv1alpha1.Object, state string, refs ...exte
 	w.must(w.Client.Status().Patch(w.ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// machines makes a pool with running machines.
+// machines creates a pool with running machines.
 func (w *world) machines(n int) {
 	w.t.Helper()
 	labels := map[string]string{"name": "pool"}
@@ -267,7 +267,7 @@ func (w *world) machines(n int) {
 	}
 }
 
-// entries lists what a ShootState has.
+// entries lists the contents of a ShootState.
 func entries(s *corev1beta1.ShootState) []string {
 	var out []string
 	for _, g := range s.Spec.Gardener {

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// persistent are configs as the control plane has them.
+// persistent are configs as in a control plane.
 var persistent = []secretsmanager.Config{
 	secretsmanager.CA{Name: "ca", CommonName: "kubernetes"},
 	secretsmanager.CA{Name: "ca-client", CommonName: "kubernetes-client"},
@@ -29,7 +29,7 @@ var persistent = []secretsmanager.Config{
 
 var names = []string{"ca", "ca-client", "service-account-key", "kube-apiserver-etcd-encryption-key", "ssh-keypair"}
 
-// generate makes the credentials of a control plane as one pass of its flow does.
+// generate generates the credentials of a control plane as one pass of its flow does.
 func (w *world) generate(namespace string, o secretsmanager.Options) *secretsmanager.Manager {
 	w.t.Helper()
 	m, err := secretsmanager.New(w.ctx, w.Client, w.clock, namespace, "gardenlet")
@@ -57,7 +57,7 @@ func (w *world) emptyNamespace() string {
 	return name
 }
 
-// In every phase of a rotation a Manager on another seed hands out exactly what the one before did.
+// In every phase of a rotation a Manager on another seed returns exactly the credentials of the previous one.
 func TestRestoredSecretsAreAdopted(t *testing.T) {
 	for name, phase := range map[string]struct{ rotated, completing bool }{
 		"never rotated": {false, false}, "preparing": {true, false}, "completing": {true, true},
@@ -120,7 +120,7 @@ func TestRestoredSecretsAreAdopted(t *testing.T) {
 			outcome, err := w.r.States.Save(w.ctx, there)
 			w.must(err)
 			if outcome.Written != 0 {
-				t.Errorf("the other seed writes %d bytes although nothing is new", outcome.Written)
+				t.Errorf("the other seed writes %d bytes although nothing has changed", outcome.Written)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func sameData(t *testing.T, a, b *corev1.Secret) {
 	}
 }
 
-// secrets are the names of all in a namespace.
+// secrets returns the names of all Secrets in a namespace.
 func (w *world) secrets(namespace string) []string {
 	w.t.Helper()
 	list := &corev1.SecretList{}

@@ -155,13 +155,13 @@ func TestMissingResourcesStay(t *testing.T) {
 	w.infrastructure(`{}`, reference("terraform"))
 	w.pass()
 	w.must(w.Client.Delete(w.ctx, referenced))
-	w.unchanged("what the state refers to is gone", w.pass)
+	w.unchanged("the object that the state refers to is gone", w.pass)
 	if got := <-w.events.Events; !strings.Contains(got, "ConfigMap terraform") {
 		t.Errorf("event is %q, want the name", got)
 	}
 }
 
-// A stop after any write, and errors although something was written, lose nothing.
+// A stop after any write, or an error in spite of a successful write, loses nothing.
 func TestStopsAndLostAnswers(t *testing.T) {
 	w := newWorld(t)
 	w.persist("ca", "one")
@@ -191,7 +191,7 @@ func TestStopsAndLostAnswers(t *testing.T) {
 		fail = true
 		w.clock.Step(time.Minute)
 		if err := w.tryPass(); err == nil {
-			t.Fatal("the lost answer is no error")
+			t.Fatal("the lost response is no error")
 		}
 		w.unchanged("everything was written", w.pass)
 		if got := len(w.state().Spec.Gardener); got != i+1 {
@@ -210,7 +210,7 @@ func withWatch(t *testing.T, w *world) client.WithWatch {
 	return c
 }
 
-// A migration saves everything once, and what it removes afterwards stays in the garden.
+// A migration saves everything once; objects that it removes afterwards stay in the garden.
 func TestSealedStateIsNotEmptied(t *testing.T) {
 	w := newWorld(t)
 	w.persist("ca", "one")
@@ -240,7 +240,7 @@ func TestSealedStateIsNotEmptied(t *testing.T) {
 		w.pass()
 	})
 	late := w.infrastructure(`{"late":"1"}`)
-	for range 2 { // It is done once, too.
+	for range 2 { // It can be repeated.
 		if saved, err := w.r.States.SealLast(w.ctx, w.shoot); err != nil || !saved {
 			t.Fatalf("SealLast() = %t, %v, want true", saved, err)
 		}
@@ -249,7 +249,7 @@ func TestSealedStateIsNotEmptied(t *testing.T) {
 		}
 		w.setState(late, `{"late":"2"}`)
 	}
-	seal() // It takes nothing back.
+	seal() // It does not undo SealLast.
 	w.restart()
 	w.pass()
 	if got := entries(w.state())[2]; got != `Infrastructure {"late":"1"}` {

@@ -21,10 +21,10 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// requests counts what the gardenlet sends.
+// requests counts the gardenlet's requests.
 type requests struct{ reads, writes atomic.Int64 }
 
-// count makes the gardenlet's requests count, those to the seed, too.
+// count counts the gardenlet's requests, including those to the seed.
 func (w *world) count() *requests {
 	w.t.Helper()
 	counted := &requests{}
@@ -56,7 +56,7 @@ func (w *world) count() *requests {
 	return counted
 }
 
-// A roll-out of machines changes something all the time.
+// During a roll-out of machines the state changes all the time.
 func TestBurstsAreOneWrite(t *testing.T) {
 	w := newWorld(t)
 	counted := w.count()
@@ -144,7 +144,7 @@ func TestChangesInTheSeedAreEvents(t *testing.T) {
 	saved("a deletion", "secret ca", "machine-state machine-state")
 	reads, writes := counted.reads.Load(), counted.writes.Load()
 
-	// What does not count costs no request: the status of an operation, and a Secret of another kind.
+	// Irrelevant changes cause no requests: the status of an operation, and a Secret of another kind.
 	network := &extensionsv1alpha1.Network{}
 	network.Namespace, network.Name = w.namespace(), "n"
 	network.Spec = extensionsv1alpha1.NetworkSpec{
