@@ -22,9 +22,10 @@
 //
 // One step is one of these: a cache sees the next change of a kind, or several at once, of which it misses all but the
 // last (a watch that broke); a controller works on one request; time passes; a change is made; an actor acts; a process
-// crashes. Steps follow one another in one goroutine. Time is that of a testing/synctest bubble, so nothing waits, and
-// clocks are real ones. The fault of an operation depends on the seed, its name and the number of its earlier calls, so
-// that parallel operations of a controller do not influence each other's faults. Each seed has its own mix of faults.
+// crashes. After World.Overlap, changes also happen between the writes of a reconciliation. Steps follow one another in
+// one goroutine. Time is that of a testing/synctest bubble, so nothing waits, and clocks are real ones. The fault of an
+// operation depends on the seed, its name and the number of its earlier calls, so that parallel operations of a
+// controller do not influence each other's faults. Each seed has its own mix of faults.
 //
 // A failed run shows its seed, the last steps and the command that replays it. HORTUS_TEST_SEED=N runs one seed and
 // shows all steps; HORTUS_TEST_SEEDS=N tries more of them. The first seed runs twice and must do the same, so a

@@ -16,6 +16,7 @@ const (
 	faultConflict
 	faultLost
 	faultCrash
+	faultOverlap
 )
 
 // draw returns a number that depends on the seed and its purpose, and not on the draws of other goroutines.
@@ -45,6 +46,7 @@ func (w *World) faultOf(p *Process, c *Cluster, o operation) fault {
 		{w.chances.lost, faultLost, o.write},
 		{w.chances.conflict, faultConflict, o.verb == "update" || o.verb == "patch"},
 		{w.chances.crash, faultCrash, o.write},
+		{w.chances.overlap, faultOverlap, o.write && w.overlap},
 	} {
 		if !one.fits {
 			continue

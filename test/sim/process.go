@@ -282,6 +282,8 @@ func (p *Process) access(ctx context.Context, c *Cluster, o operation, do func()
 	case faultConflict:
 		w.tracef("  %s %s: somebody else writes before", c.name, o)
 		c.store.touch(o.gvk, o.key)
+	case faultOverlap:
+		w.change()
 	}
 	before := c.store.revision()
 	err := do()

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -176,6 +177,16 @@ func TestStore(t *testing.T) {
 		applied = configMap("m")
 		applied.Data = map[string]string{"one": "1"}
 		check("apply removes what its owner leaves out", kube.Apply(ctx, c, applied, "me") == nil && len(applied.Data) == 2)
+
+		test := func(value, next string) error {
+			return c.Patch(ctx, configMap("m"), client.RawPatch(types.JSONPatchType, []byte(`[
+				{"op": "test", "path": "/data/one", "value": "`+value+`"},
+				{"op": "replace", "path": "/data/one", "value": "`+next+`"}]`)))
+		}
+		check("a patch whose test fails is invalid", apierrors.IsInvalid(test("2", "3")) && c.Exists(applied) &&
+			applied.Data["one"] == "1")
+		check("a patch whose test succeeds is applied", test("1", "3") == nil && c.Exists(applied) &&
+			applied.Data["one"] == "3")
 
 		check("deletion waits for finalizers", c.Delete(ctx, pod) == nil && c.Exists(pod) && pod.DeletionTimestamp != nil)
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}

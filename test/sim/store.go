@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -385,7 +386,10 @@ func (s *store) patch(
 		case types.JSONPatchType:
 			var operations jsonpatch.Patch
 			if operations, err = jsonpatch.DecodePatch(data); err == nil {
-				patched, err = operations.Apply(document)
+				if patched, err = operations.Apply(document); err != nil { // A failed test, or a path that does not exist.
+					return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+						err.Error(), 0, false)
+				}
 			}
 		case types.StrategicMergePatchType:
 			var like runtime.Object

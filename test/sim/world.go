@@ -126,6 +126,7 @@ type World struct {
 
 	mu       sync.Mutex
 	faults   bool
+	overlap  bool // Changes may happen before a write of a process.
 	step     int
 	trace    []string
 	failures []string
@@ -137,6 +138,7 @@ type World struct {
 // others together.
 type chances struct {
 	refused, lost, conflict, crash uint64 // Of each operation.
+	overlap                        uint64 // Of each write: that the next change happens before it.
 	missed, idle                   int    // Of each step: that a watch skips changes; that time passes.
 }
 
@@ -159,6 +161,7 @@ func newWorld(t *testing.T, seed uint64) *World {
 		refused: rate(), lost: rate(), conflict: rate(), crash: rate(),
 		missed: []int{0, 20, 60}[choose.IntN(3)], idle: []int{2, 10, 30}[choose.IntN(3)],
 	}
+	w.chances.overlap = rate()
 	return w
 }
 
@@ -195,6 +198,10 @@ func (w *World) Actor(name string, c *Cluster, act func(context.Context, client.
 func (w *World) Change(name string, c *Cluster, change func(context.Context, client.Client) error) {
 	w.changes = append(w.changes, actor{name, c, change})
 }
+
+// Overlap lets changes happen in the middle of a reconciliation, too: before one of its writes. It is for controllers
+// that write one object after another.
+func (w *World) Overlap() { w.overlap = true }
 
 // Always adds a check that must succeed after each write, whatever has failed before.
 func (w *World) Always(name string, check func() error) { w.rules = append(w.rules, rule{name, check}) }
