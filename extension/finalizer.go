@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -13,6 +14,28 @@ import (
 // of the list would otherwise drop what others added meanwhile.
 func ensureFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	return patchFinalizers(ctx, c, obj, "add", finalizer, controllerutil.AddFinalizer)
+}
+
+// confirmFinalizer changes the finalizer of an object that several share. It writes even if there is nothing to change,
+// and returns errStale if the object was not the newest: a cache may have missed what this process has written for
+// another object before.
+func confirmFinalizer(
+	ctx context.Context, c client.Client, obj client.Object, finalizer string,
+	change func(client.Object, string) bool,
+) error {
+	target := obj.DeepCopyObject().(client.Object)
+	changed := change(target, finalizer)
+	err := c.Patch(ctx, target, client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return errStale
+	case err != nil:
+		return fmt.Errorf("change finalizer %q of %s: %w", finalizer, describe(c, obj), err)
+	}
+	if changed {
+		log.FromContext(ctx).Info("Changed finalizers", "finalizer", finalizer, "object", describe(c, obj))
+	}
+	return nil
 }
 
 // removeFinalizer removes the finalizer if it is there; an object that has gone meanwhile is fine.

@@ -39,15 +39,29 @@ func OperationRequested() predicate.Predicate {
 			if !ok1 || !ok2 {
 				return false
 			}
-			// Our own status writes are events, too: during a deletion, and while a requested operation waits.
+			if before.GetUID() != after.GetUID() { // Its deletion and the creation of the next object were missed.
+				return requested(after)
+			}
+			// Our own status writes are events, too: during a deletion, and while a requested operation waits. After a broken
+			// watch, one event may have both a report and a newer request.
 			own := !equality.Semantic.DeepEqual(before.GetDefaultStatus(), after.GetDefaultStatus())
-			asked := operationAnnotation(after) && (!own || !operationAnnotation(before))
-			deleting := !after.GetDeletionTimestamp().IsZero() && !own
+			asked := operationAnnotation(after) && (!own || !sameRequest(before, after))
+			deleting := !after.GetDeletionTimestamp().IsZero() && (!own || before.GetDeletionTimestamp().IsZero())
 			return asked || deleting
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// sameRequest tells whether two versions of an object have the same operation and timestamp.
+func sameRequest(a, b Object) bool {
+	for _, key := range []string{extensionsv1alpha1.AnnotationOperation, extensionsv1alpha1.AnnotationTimestamp} {
+		if a.GetAnnotations()[key] != b.GetAnnotations()[key] {
+			return false
+		}
+	}
+	return true
 }
 
 // GenerationChanged passes changes of the spec as well as the events of [OperationRequested], for extensions that do

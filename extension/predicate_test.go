@@ -30,20 +30,24 @@ func TestOwnReportsAreNoRequests(t *testing.T) {
 		n.Status.LastOperation = &corev1beta1.LastOperation{Description: "waiting"}
 	}
 	deleting := func(n *extensionsv1alpha1.Network) { n.DeletionTimestamp = new(metav1.Now()) }
+	another := func(n *extensionsv1alpha1.Network) { n.UID = "another" }
 	for name, tc := range map[string]struct {
 		before, after *extensionsv1alpha1.Network
 		want          bool
 	}{
-		"nothing":                        {object(), object(), false},
-		"a request":                      {object(), object(asked), true},
-		"a request beside a report":      {object(), object(asked, reported), true},
-		"the request again":              {object(asked, reported), object(asked, again, reported), true},
-		"a report while it waits":        {object(asked), object(asked, reported), false},
-		"a report":                       {object(), object(reported), false},
-		"a deletion":                     {object(), object(deleting), true},
-		"a report while it is going":     {object(deleting), object(deleting, reported), false},
-		"a finalizer while it is going":  {object(deleting, reported), object(deleting, reported), true},
-		"the end of a request, reported": {object(asked, reported), object(reported), false},
+		"nothing":                                   {object(), object(), false},
+		"a request":                                 {object(), object(asked), true},
+		"a request beside a report":                 {object(), object(asked, reported), true},
+		"the request again":                         {object(asked, reported), object(asked, again, reported), true},
+		"a report while it waits":                   {object(asked), object(asked, reported), false},
+		"a report":                                  {object(), object(reported), false},
+		"a deletion":                                {object(), object(deleting), true},
+		"a report while it is going":                {object(deleting), object(deleting, reported), false},
+		"a finalizer while it is going":             {object(deleting, reported), object(deleting, reported), true},
+		"a newer request and a report in one event": {object(asked), object(asked, again, reported), true},
+		"a deletion and a report in one event":      {object(), object(deleting, reported), true},
+		"another object of the same name":           {object(asked, reported), object(asked, reported, another), true},
+		"the end of a request, reported":            {object(asked, reported), object(reported), false},
 	} {
 		if got := OperationRequested().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 			t.Errorf("%s: %t", name, got)

@@ -107,6 +107,15 @@ func (r *Reconciler[T]) SetupWithManager(mgr ctrl.Manager, watch func(*builder.B
 
 // Reconcile makes the next step for one object.
 func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	res, err := r.step(ctx, req)
+	if errors.Is(err, errStale) {
+		log.FromContext(ctx).V(1).Info("Waiting for the cache", "kind", r.Kind)
+		return reconcile.Result{RequeueAfter: retryMin}, nil
+	}
+	return res, err
+}
+
+func (r *Reconciler[T]) step(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	obj := r.Prototype.DeepCopyObject().(T)
 	if err := r.Client.Get(ctx, req.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -127,7 +136,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	case cluster != nil && cluster.ShootFailed():
 		return reconcile.Result{}, r.removeOperation(ctx, obj, extensionsv1alpha1.OperationReconcile)
 	case migrated(obj) && op == corev1beta1.LastOperationTypeDelete:
-		return reconcile.Result{}, r.release(ctx, obj) // Everything outside belongs to another seed now.
+		return reconcile.Result{}, r.releaseMigrated(ctx, obj) // Everything outside belongs to another seed now.
 	case migrated(obj) && op != corev1beta1.LastOperationTypeMigrate && op != corev1beta1.LastOperationTypeRestore:
 		return reconcile.Result{}, r.removeOperation(ctx, obj, extensionsv1alpha1.OperationReconcile)
 	}
@@ -178,11 +187,8 @@ func (r *Reconciler[T]) cluster(ctx context.Context, obj T) (*Cluster, error) {
 func (r *Reconciler[T]) reconcile(
 	ctx context.Context, obj T, cluster *Cluster, op corev1beta1.LastOperationType,
 ) (reconcile.Result, error) {
-	if err := r.acquire(ctx, obj); err != nil {
-		return reconcile.Result{}, err
-	}
-	status := r.begin(obj, op)
-	if err := status.start(ctx); err != nil {
+	status, err := r.acquire(ctx, obj, op)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
 	// The request is dropped only when the status says that its work has begun: a crash in between loses nothing.
@@ -197,11 +203,8 @@ func (r *Reconciler[T]) reconcile(
 }
 
 func (r *Reconciler[T]) restore(ctx context.Context, obj T, cluster *Cluster) (reconcile.Result, error) {
-	if err := r.acquire(ctx, obj); err != nil {
-		return reconcile.Result{}, err
-	}
-	status := r.begin(obj, corev1beta1.LastOperationTypeRestore)
-	if err := status.start(ctx); err != nil {
+	status, err := r.acquire(ctx, obj, corev1beta1.LastOperationTypeRestore)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := r.validate(ctx, obj, cluster); err != nil {
@@ -216,7 +219,7 @@ func (r *Reconciler[T]) restore(ctx context.Context, obj T, cluster *Cluster) (r
 }
 
 func (r *Reconciler[T]) migrate(ctx context.Context, obj T, cluster *Cluster) (reconcile.Result, error) {
-	if !migrated(obj) { // Otherwise a crash came between the success and what follows it.
+	if !migrated(obj) {
 		status := r.begin(obj, corev1beta1.LastOperationTypeMigrate)
 		if err := status.start(ctx); err != nil {
 			return reconcile.Result{}, err
@@ -225,8 +228,10 @@ func (r *Reconciler[T]) migrate(ctx context.Context, obj T, cluster *Cluster) (r
 		if res, err := status.finish(ctx, result, err); err != nil || !res.IsZero() {
 			return res, err
 		}
-	}
-	if err := r.release(ctx, obj); err != nil {
+		if err := r.release(ctx, obj); err != nil {
+			return reconcile.Result{}, err
+		}
+	} else if err := r.releaseMigrated(ctx, obj); err != nil { // A crash came between the success and what follows it.
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, r.removeOperation(ctx, obj, extensionsv1alpha1.OperationMigrate)
@@ -279,20 +284,31 @@ func (r *Reconciler[T]) validate(ctx context.Context, obj T, cluster *Cluster) e
 	return errorcode.With(err, corev1beta1.ErrorConfigurationProblem)
 }
 
-// acquire adds the finalizer to the object and to its Secret.
-func (r *Reconciler[T]) acquire(ctx context.Context, obj T) error {
-	if r.SecretRef != nil {
-		secret, err := r.secret(ctx, obj)
-		if err != nil {
-			return err
-		}
-		if secret != nil && secret.DeletionTimestamp.IsZero() {
-			if err := ensureFinalizer(ctx, r.Client, secret, r.finalizer()); err != nil {
-				return err
-			}
-		}
+// acquire adds the finalizer to the object and to its Secret, and starts the operation. The Secret comes last: a stale
+// object must not get hold of one that nothing would release.
+func (r *Reconciler[T]) acquire(
+	ctx context.Context, obj T, op corev1beta1.LastOperationType,
+) (*progress[T], error) {
+	if err := ensureFinalizer(ctx, r.Client, obj, r.finalizer()); err != nil {
+		return nil, err
 	}
-	return ensureFinalizer(ctx, r.Client, obj, r.finalizer())
+	status := r.begin(obj, op)
+	if err := status.start(ctx); err != nil || r.SecretRef == nil {
+		return status, err
+	}
+	secret, err := r.secret(ctx, obj)
+	if err != nil || secret == nil || !secret.DeletionTimestamp.IsZero() {
+		return status, err
+	}
+	return status, confirmFinalizer(ctx, r.Client, secret, r.finalizer(), controllerutil.AddFinalizer)
+}
+
+// releaseMigrated is release for an object whose migration has succeeded before.
+func (r *Reconciler[T]) releaseMigrated(ctx context.Context, obj T) error {
+	if err := r.begin(obj, corev1beta1.LastOperationTypeMigrate).confirm(ctx); err != nil {
+		return err
+	}
+	return r.release(ctx, obj)
 }
 
 // release removes the finalizer from the Secret and then from the object.
@@ -303,7 +319,8 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) error {
 			return err
 		}
 		if secret != nil {
-			if err := removeFinalizer(ctx, r.Client, secret, r.finalizer()); err != nil {
+			err := confirmFinalizer(ctx, r.Client, secret, r.finalizer(), controllerutil.RemoveFinalizer)
+			if err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package extension
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,17 +42,32 @@ func (r *Reconciler[T]) begin(obj T, op corev1beta1.LastOperationType) *progress
 	return &progress[T]{client: r.Client, clock: r.Clock, kind: r.Kind, op: op, obj: obj, before: obj.DeepCopyObject().(T)}
 }
 
-// start says that the operation has begun. An operation that is being retried keeps its error until it succeeds, so
-// that it does not flicker.
+// errStale: the object has been changed or deleted since the cache has seen it.
+var errStale = errors.New("the object in the cache is not the newest")
+
+// start says that the operation has begun, or returns errStale. An operation that is being retried keeps its error
+// until it succeeds, so that it does not flicker.
 func (p *progress[T]) start(ctx context.Context) error {
 	last := p.obj.GetDefaultStatus().LastOperation
-	if last != nil && last.Type == p.op && !operationAnnotation(p.obj) &&
-		(last.State == corev1beta1.LastOperationStateProcessing || last.State == corev1beta1.LastOperationStateError) {
-		return nil
+	retried := last != nil && last.Type == p.op && !operationAnnotation(p.obj) &&
+		(last.State == corev1beta1.LastOperationStateProcessing || last.State == corev1beta1.LastOperationStateError)
+	if !retried {
+		ctrl.LoggerFrom(ctx).Info("Starting operation", "operation", p.op, "kind", p.kind)
+		p.set(corev1beta1.LastOperationStateProcessing, progressStarted,
+			fmt.Sprintf("%s of %s is in progress", p.op, p.kind))
 	}
-	ctrl.LoggerFrom(ctx).Info("Starting operation", "operation", p.op, "kind", p.kind)
-	p.set(corev1beta1.LastOperationStateProcessing, progressStarted, fmt.Sprintf("%s of %s is in progress", p.op, p.kind))
-	return p.write(ctx)
+	return p.confirm(ctx)
+}
+
+// confirm writes the status, even without a change, and returns errStale if the object was not the newest. Otherwise an
+// object with the same name could be acted upon that was created since, and an earlier success could stay in the status
+// and look like that of this operation.
+func (p *progress[T]) confirm(ctx context.Context) error {
+	err := p.patch(ctx, client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errStale
+	}
+	return err
 }
 
 // finish says what came out of a call of the actuator and returns what the queue needs to know.
@@ -117,9 +133,13 @@ func (p *progress[T]) write(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(p.obj, p.before) {
 		return nil
 	}
+	return client.IgnoreNotFound(p.patch(ctx, client.MergeFrom(p.before)))
+}
+
+func (p *progress[T]) patch(ctx context.Context, patch client.Patch) error {
 	// The response has the server's spec and annotations, but the operation continues with those that it began with.
 	answer := p.obj.DeepCopyObject().(T)
-	if err := p.client.Status().Patch(ctx, answer, client.MergeFrom(p.before)); client.IgnoreNotFound(err) != nil {
+	if err := p.client.Status().Patch(ctx, answer, patch); err != nil {
 		return fmt.Errorf("patch status of %s %s: %w", p.kind, client.ObjectKeyFromObject(p.obj), err)
 	}
 	p.obj.SetResourceVersion(answer.GetResourceVersion()) // The finalizer is removed under this version.
