@@ -48,7 +48,7 @@ func fieldManager(
 	return manager
 }
 
-// TestManagedFieldsAreTheLibrarys lets two managers change objects of every kind at random, and then one apply fields.
+// TestManagedFieldsAreTheLibrarys has two managers change objects of every kind at random, and then one apply fields.
 func TestManagedFieldsAreTheLibrarys(t *testing.T) {
 	o, library, quick := converters(t)
 	filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 3).MaxDepth(25).Funcs(
@@ -72,7 +72,7 @@ func TestManagedFieldsAreTheLibrarys(t *testing.T) {
 			}
 		},
 	)
-	ignoreTimes := cmp.Options{ // Entries are in the order of their times.
+	ignoreTimes := cmp.Options{ // Entries are sorted by time.
 		cmpopts.IgnoreFields(metav1.ManagedFieldsEntry{}, "Time"),
 		cmpopts.IgnoreFields(corev1beta1.MaintenanceTimeWindow{}, "Begin", "End"), // The default is random.
 		cmpopts.SortSlices(func(a, b metav1.ManagedFieldsEntry) bool {
@@ -138,7 +138,7 @@ func TestManagedFieldsOfAllVersions(t *testing.T) {
 	}
 }
 
-// BenchmarkManagedFields works out the managed fields after a change of one field in a stored Shoot.
+// BenchmarkManagedFields computes the managed fields after a change of one field in a stored Shoot.
 func BenchmarkManagedFields(b *testing.B) {
 	o, library, quick := converters(b)
 	data, err := os.ReadFile("codec/testdata/stored-shoot.json")

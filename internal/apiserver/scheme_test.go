@@ -20,17 +20,17 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// fuzzRounds is how many random objects of each kind are tried. A thousand were tried when the types were written.
+// fuzzRounds is the number of random objects of each kind. When the types were written, it was 1,000.
 const fuzzRounds = 20
 
-// fuzzFuncs fill in what a random value cannot be.
+// fuzzFuncs fill in fields that cannot have random values.
 func fuzzFuncs(serializer.CodecFactory) []any {
 	return []any{
 		func(raw *runtime.RawExtension, c randfill.Continue) {
 			content, _ := json.Marshal(map[string]string{"key": c.String(10)})
 			*raw = runtime.RawExtension{Raw: content}
 		},
-		// Empty lists and maps are not written, so they are read as nothing.
+		// Empty lists and maps are not encoded, so they are decoded as nil.
 		func(set *metav1.LabelSelector, c randfill.Continue) {
 			*set = metav1.LabelSelector{MatchLabels: map[string]string{"a": c.String(5)}}
 		},
@@ -69,7 +69,7 @@ func mustNew(t *testing.T, scheme *runtime.Scheme, gvk schema.GroupVersionKind) 
 	return object
 }
 
-// isMetaKind says whether a kind comes with every group, such as ListOptions.
+// isMetaKind says whether a kind belongs to every group, such as ListOptions.
 func isMetaKind(gvk schema.GroupVersionKind) bool {
 	switch gvk.Kind {
 	case "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions", "ApplyOptions",
@@ -79,7 +79,7 @@ func isMetaKind(gvk schema.GroupVersionKind) bool {
 	return false
 }
 
-// TestDefaultsAreIdempotent reads each random object twice through the server's codec.
+// TestDefaultsAreIdempotent decodes each random object twice with the server's codec.
 func TestDefaultsAreIdempotent(t *testing.T) {
 	scheme := newServerScheme()
 	codecs := serializer.NewCodecFactory(scheme)

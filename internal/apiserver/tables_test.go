@@ -163,7 +163,7 @@ func TestTablesOfAllKinds(t *testing.T) {
 	golden.Bytes(t, "tables.golden", []byte(out.String()))
 }
 
-// seeds in every state that the column Status sums up.
+// seeds in every state that the column Status summarizes.
 func seeds(meta metav1.ObjectMeta, operation *corev1beta1.LastOperation) []*corev1beta1.Seed {
 	with := func(name string, pairs ...string) *corev1beta1.Seed {
 		s := &corev1beta1.Seed{ObjectMeta: meta}
@@ -191,7 +191,7 @@ func seeds(meta metav1.ObjectMeta, operation *corev1beta1.LastOperation) []*core
 	}
 }
 
-// shoots in every state that a column sums up.
+// shoots in every state that a column summarizes.
 func shoots(meta metav1.ObjectMeta, operation *corev1beta1.LastOperation) []*corev1beta1.Shoot {
 	with := func(name, profile string, wanted, is bool) *corev1beta1.Shoot {
 		s := &corev1beta1.Shoot{ObjectMeta: meta}

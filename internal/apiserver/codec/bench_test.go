@@ -12,7 +12,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// measure reports cpu-ns/op, too: what the process has used, which other processes on the machine change little.
+// measure also reports cpu-ns/op, the CPU time of the process, on which other processes on the machine have little
+// effect.
 func measure(b *testing.B, size int, do func() error) {
 	b.ReportAllocs()
 	began := processorTime()

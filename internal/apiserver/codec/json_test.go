@@ -42,10 +42,10 @@ func testScheme() *runtime.Scheme {
 	return scheme
 }
 
-// FuzzJSON compares with the library: what it reads, the complaints about what it does not, and what it writes.
+// FuzzJSON compares our JSON with the library's: decoded objects, errors, and encoded documents.
 func FuzzJSON(f *testing.F) {
 	scheme := testScheme()
-	seen := map[string]bool{} // One document per kind: each costs time whenever the fuzzer starts.
+	seen := map[string]bool{} // One document per kind: each takes time at every start of the fuzzer.
 	for _, document := range corpusDocuments(f) {
 		if gvk, ok := kindOf(document); ok && !seen[gvk.Kind] {
 			seen[gvk.Kind] = true
@@ -80,7 +80,7 @@ func TestCorpusIsReadAndWrittenLikeTheLibrary(t *testing.T) {
 	}
 }
 
-// TestRandomObjectsAreReadAndWrittenLikeTheLibrary sets every field of every kind, and leaves every field out.
+// TestRandomObjectsAreReadAndWrittenLikeTheLibrary sets every field of every kind, and omits every field.
 func TestRandomObjectsAreReadAndWrittenLikeTheLibrary(t *testing.T) {
 	scheme := testScheme()
 	filler := randfill.NewWithSeed(1).NilChance(0.2).NumElements(0, 3).MaxDepth(25).Funcs(
@@ -112,7 +112,7 @@ func TestRandomObjectsAreReadAndWrittenLikeTheLibrary(t *testing.T) {
 	}
 }
 
-// compareWithLibrary reads a document with our JSON and the library's, and writes what was read.
+// compareWithLibrary decodes a document with our JSON and the library's, and encodes the result.
 func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 	t.Helper()
 	for _, strict := range []bool{false, true} {
@@ -135,7 +135,7 @@ func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 		}
 		var wantText, gotText bytes.Buffer
 		if diff := cmp.Diff(text(library.Encode(want, &wantText)), text(ours.Encode(got, &gotText))); diff != "" {
-			t.Fatalf("strict %t, %s: other errors in writing (-want +got):\n%s", strict, document, diff)
+			t.Fatalf("strict %t, %s: other encoding errors (-want +got):\n%s", strict, document, diff)
 		}
 		if diff := cmp.Diff(wantText.String(), gotText.String()); diff != "" {
 			t.Fatalf("strict %t, %s: written differently (-want +got):\n%s", strict, document, diff)
@@ -143,7 +143,7 @@ func compareWithLibrary(t *testing.T, scheme *runtime.Scheme, document []byte) {
 	}
 }
 
-// withoutLocation is what the library says of a mistake.
+// withoutLocation is the library's message about a mistake.
 func withoutLocation(err error) string {
 	if located := errors.Unwrap(err); located != nil && err.Error() != located.Error() &&
 		!runtime.IsStrictDecodingError(err) {
@@ -222,8 +222,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(data []byte) (int, error) { return w(data) }
 
-// TestDocumentsAreReadQuickly fails when the fast way gives up on what users write, which nobody would notice
-// otherwise.
+// TestDocumentsAreReadQuickly fails if the fast decoder falls back to the library for documents of users, which would
+// be unnoticed otherwise.
 func TestDocumentsAreReadQuickly(t *testing.T) {
 	scheme := testScheme()
 	library := libraryjson.NewSerializerWithOptions(libraryjson.DefaultMetaFactory, scheme, scheme,
@@ -233,7 +233,7 @@ func TestDocumentsAreReadQuickly(t *testing.T) {
 			continue
 		}
 		if _, _, err := library.Decode(document, nil, nil); err != nil {
-			continue // The library's complaint is wanted.
+			continue // The library's error is needed.
 		}
 		if object, _ := newJSON(scheme, true).(*quick).read(document, nil); object == nil {
 			t.Errorf("left to the library: %s", document)
@@ -276,7 +276,7 @@ func TestDecodeIntoGivenObject(t *testing.T) {
 		into.Name != "a" {
 		t.Errorf("read %v into %+v: %v", got, into.ObjectMeta, err)
 	}
-	other := &corev1beta1.Seed{} // As the library does: whoever asked for a Seed has to look at the kind.
+	other := &corev1beta1.Seed{} // As the library does: a caller that expects a Seed has to check the kind.
 	if got, gvk, err := serializer.Decode(document, nil, other); err != nil || gvk.Kind != "Shoot" ||
 		got == runtime.Object(other) {
 		t.Errorf("read %T (%v) into a Seed: %v", got, gvk, err)
@@ -286,7 +286,7 @@ func TestDecodeIntoGivenObject(t *testing.T) {
 func TestEncodeUsesCacheOfObject(t *testing.T) {
 	object := &cacheable{Shoot: &corev1beta1.Shoot{}}
 	if err := newJSON(testScheme(), false).Encode(object, &bytes.Buffer{}); !errors.Is(err, errAsked) {
-		t.Errorf("the cache was not asked: %v", err)
+		t.Errorf("the cache was not used: %v", err)
 	}
 }
 

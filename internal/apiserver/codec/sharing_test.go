@@ -44,7 +44,7 @@ func TestVersionsOfAShootShareWhatIsEqual(t *testing.T) {
 		t.Errorf("decoded differently (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(decode(plain, data, nil), first); diff != "" {
-		t.Errorf("the version before has changed (-want +got):\n%s", diff)
+		t.Errorf("the previous version has changed (-want +got):\n%s", diff)
 	}
 	if first.Spec.Kubernetes.KubeAPIServer != second.Spec.Kubernetes.KubeAPIServer ||
 		&first.Spec.Provider.Workers[0] != &second.Spec.Provider.Workers[0] {
@@ -60,17 +60,17 @@ func TestVersionsOfAShootShareWhatIsEqual(t *testing.T) {
 
 	set := first.ManagedFields[0].FieldsV1.Raw
 	if copied := first.DeepCopy(); &copied.ManagedFields[0].FieldsV1.Raw[0] == &set[0] {
-		t.Error("a copy shares sets of managed fields, so that changes of it would change others")
+		t.Error("a copy shares sets of managed fields, so that a change of the copy would change other objects")
 	}
 
 	updated := decode(s, changed, &corev1beta1.Shoot{})
 	if updated.Spec.Kubernetes.KubeAPIServer == second.Spec.Kubernetes.KubeAPIServer {
-		t.Error("an object that is about to be changed shares memory with one in the caches")
+		t.Error("an object that will be changed shares memory with one in the caches")
 	}
 	runtime.KeepAlive(first)
 }
 
-// TestVersionsAreReadWhileOthersAreDecoded means something with the race detector, which 'make test' runs it with.
+// TestVersionsAreReadWhileOthersAreDecoded is useful only with the race detector, which 'make test' enables.
 func TestVersionsAreReadWhileOthersAreDecoded(t *testing.T) {
 	data, err := os.ReadFile("testdata/stored-shoot.json")
 	if err != nil {

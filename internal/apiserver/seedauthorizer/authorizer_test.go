@@ -31,8 +31,8 @@ func TestIdentify(t *testing.T) {
 		"a gardenlet": {
 			"gardener.cloud:system:seed:a", []string{"gardener.cloud:system:seeds"}, identity{"a", false, true},
 		},
-		"the name alone makes no gardenlet": {"gardener.cloud:system:seed:a", nil, identity{}},
-		"a member with another name":        {"alice", []string{"gardener.cloud:system:seeds"}, identity{"", false, true}},
+		"the name alone is not sufficient": {"gardener.cloud:system:seed:a", nil, identity{}},
+		"a member with another name":       {"alice", []string{"gardener.cloud:system:seeds"}, identity{"", false, true}},
 		"a member without a Seed": {
 			"gardener.cloud:system:seed:", []string{"gardener.cloud:system:seeds"}, identity{"", false, true},
 		},
@@ -89,12 +89,12 @@ func TestRefusalWaitsForTheGraph(t *testing.T) {
 		began = time.Now()
 		if decision, _, _ := a.Authorize(ctx, getShoot("unknown")); decision != authorizer.DecisionDeny ||
 			time.Since(began) > 0 {
-			t.Error("a request that has ended is waited with")
+			t.Error("a cancelled request still waits")
 		}
 	})
 }
 
-// TestWhatIsAllowedNowhereIsRefusedAtOnce: nothing that the graph may yet learn would change it.
+// TestWhatIsAllowedNowhereIsRefusedAtOnce: no later change of the graph would allow these requests.
 func TestWhatIsAllowedNowhereIsRefusedAtOnce(t *testing.T) {
 	gardenlet := getShoot("a-shoot").User
 	extension := &user.DefaultInfo{Name: "system:serviceaccount:seed-a:extension-dns"}
@@ -147,7 +147,7 @@ func TestFewRefusalsWait(t *testing.T) {
 			}
 		}
 		if atOnce != maxWaiting {
-			t.Errorf("%d of %d were refused at once, want %d", atOnce, 2*maxWaiting, maxWaiting)
+			t.Errorf("%d of %d were denied at once, want %d", atOnce, 2*maxWaiting, maxWaiting)
 		}
 		if len(a.waiting) > 0 {
 			t.Errorf("still waiting: %v", a.waiting)
@@ -204,7 +204,7 @@ func TestWebhook(t *testing.T) {
 	}
 	a.Sync()
 	if code, _ := ask(map[string]string{"kind": "Pod"}); code != http.StatusBadRequest {
-		t.Errorf("something else than a review: %d", code)
+		t.Errorf("not a review: %d", code)
 	}
 	type status struct{ Allowed, Denied bool }
 	for name, tc := range map[string]struct {
@@ -251,7 +251,7 @@ func TestWebhook(t *testing.T) {
 			Verb: "list", Group: core, Resource: "shoots",
 			FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "spec.seedName=a"},
 		}), status{true, false}},
-		"Shoots not its own by a raw selector": {of(&authorizationv1.ResourceAttributes{
+		"Shoots of others by a raw selector": {of(&authorizationv1.ResourceAttributes{
 			Verb: "list", Group: core, Resource: "shoots",
 			FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "spec.seedName!=a"},
 		}), status{false, true}},

@@ -24,8 +24,8 @@ const (
 	security   = "security.gardener.cloud"
 )
 
-// matrix has per resource the objects that the gardenlet of seed "a" may try. Own things are called a-..., those of the
-// other seed b-...; moving is on its way from a to b, shared is in both.
+// matrix has per resource the objects that the gardenlet of seed "a" tries to access. Its own are named a-..., those of
+// the other seed b-...; moving is being moved from a to b, shared is in both.
 func matrix() map[string][]target {
 	collections := func(fields ...string) []target {
 		out := []target{
@@ -146,7 +146,7 @@ func matrix() map[string][]target {
 
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
-// TestMatrix writes down what each verb gives on each kind of object: + allow, - deny, . no opinion.
+// TestMatrix records the decision about each verb on each kind of object: + allow, - deny, . no opinion.
 func TestMatrix(t *testing.T) {
 	g := world(t)
 	var out strings.Builder
@@ -174,7 +174,7 @@ func TestMatrix(t *testing.T) {
 	golden.Bytes(t, "matrix.txt", []byte(out.String()))
 }
 
-// TestEveryRuleIsInTheMatrix: what is not written down nobody has reviewed.
+// TestEveryRuleIsInTheMatrix: rules that are not in the matrix are not reviewed.
 func TestEveryRuleIsInTheMatrix(t *testing.T) {
 	m := matrix()
 	for _, rule := range table {
@@ -184,12 +184,12 @@ func TestEveryRuleIsInTheMatrix(t *testing.T) {
 	}
 }
 
-// TestNothingOfOthers: whatever is asked for by the name of something that only the other Seed has is refused.
+// TestNothingOfOthers: every request for an object of the other Seed alone is denied.
 func TestNothingOfOthers(t *testing.T) {
 	g := world(t)
 	for _, rule := range table {
 		if rule.kind == "ControllerRegistration" || rule.kind == "CloudProfile" || rule.kind == "ExposureClass" {
-			continue // What is on offer is for all to see.
+			continue // All may read what the garden offers.
 		}
 		for _, namespace := range []string{"", "garden-b", "seed-b", "garden"} {
 			for _, name := range []string{"c", "b-shoot", "b-cloud", "b-uid", "b-backup", "b-bucket", "b-entry", "b-binding",
@@ -197,7 +197,7 @@ func TestNothingOfOthers(t *testing.T) {
 				"b-deployment", "b-shoot.ca-client", "b-shoot.ssh-keypair", "generated-bucket-b-bucket", "garden-b", "seed-b",
 				"any"} {
 				if rule.kind == "Event" && namespace == "garden" {
-					continue // Events in the garden namespace are about nothing secret.
+					continue // Events in the garden namespace contain nothing secret.
 				}
 				for _, verb := range []string{"get", "update", "patch", "delete", "list", "watch"} {
 					if rule.kind == ControllerDeployment && (verb == "list" || verb == "watch") {

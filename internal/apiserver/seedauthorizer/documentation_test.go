@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDocumentation: the page shows the table as it is. With -update it is rewritten.
+// TestDocumentation: the page shows the present table. -update rewrites it.
 func TestDocumentation(t *testing.T) {
 	const path, begin, end = "../../../docs/controllers/seed-authorizer.md", "<!-- begin table -->\n", "<!-- end table -->"
 	page, err := os.ReadFile(path)
@@ -21,7 +21,7 @@ func TestDocumentation(t *testing.T) {
 	before, rest, ok := strings.Cut(string(page), begin)
 	shown, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		t.Fatalf("%s has no place for the table", path)
+		t.Fatalf("%s has no markers for the table", path)
 	}
 	if update := flag.Lookup("update"); update != nil && update.Value.String() == "true" {
 		if err := os.WriteFile(path, []byte(before+begin+markdown()+end+after), 0o644); err != nil {

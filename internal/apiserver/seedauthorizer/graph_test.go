@@ -9,8 +9,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// TestGraphForgetsNothingAndKeepsNothing: after any sequence of changes the graph is the same as one made of what is
-// left.
+// TestGraphForgetsNothingAndKeepsNothing: after any sequence of changes the graph is the same as one made from the
+// remaining objects.
 func TestGraphForgetsNothingAndKeepsNothing(t *testing.T) {
 	type place struct {
 		ref  Ref
@@ -101,7 +101,7 @@ func TestChangedIsTold(t *testing.T) {
 	told("a second end", false, func() { g.Remove(ref) })
 }
 
-// TestSizeOfLargeGarden: a question about a Secret of all Shoots does not get slower with their number.
+// TestSizeOfLargeGarden: the time for a decision about a Secret of all Shoots does not depend on their number.
 func TestSizeOfLargeGarden(t *testing.T) {
 	g := NewGraph()
 	binding := "all"
@@ -117,7 +117,7 @@ func TestSizeOfLargeGarden(t *testing.T) {
 			t.Fatal("a seed without Shoots needs the Secret")
 		}
 	}
-	if took := time.Since(began); took > time.Second { // About 1 ms in all; walking over Shoots would take seconds.
+	if took := time.Since(began); took > time.Second { // It takes about 1 ms; iterating over Shoots would take seconds.
 		t.Errorf("1000 questions took %s", took)
 	}
 }

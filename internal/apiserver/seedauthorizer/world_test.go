@@ -138,7 +138,7 @@ func objects() []runtime.Object {
 		installation("a-installation", "a", "a-deployment"), installation("b-installation", "b", "b-deployment"),
 		bucket("a-bucket", "a", "a-backup"), bucket("b-bucket", "b", "b-backup"), bucket("b-old-bucket", "b", "b-old-cloud"),
 		entry("garden-a", "a-entry", "a-bucket", "a", "a"), entry("garden-b", "b-entry", "b-bucket", "b", "b"),
-		entry("garden-a", "moving-entry", "b-old-bucket", "a", "b"), // Has come from b and is still in its bucket.
+		entry("garden-a", "moving-entry", "b-old-bucket", "a", "b"), // Was moved from b and is still in its bucket.
 		&operationsv1alpha1.Bastion{
 			ObjectMeta: named("garden-a", "a-bastion"), Spec: operationsv1alpha1.BastionSpec{SeedName: ptr.To("a")},
 		},

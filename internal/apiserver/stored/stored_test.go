@@ -17,7 +17,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// seeds stores Seeds. It remembers how it was asked.
+// seeds stores Seeds. It records the options of requests.
 type seeds struct {
 	Store
 	events *watch.FakeWatcher
@@ -36,7 +36,7 @@ func (s *seeds) Watch(_ context.Context, options *internalversion.ListOptions) (
 	return s.events, nil
 }
 
-// wrapped is an object as a watch cache hands it to several watchers.
+// wrapped is an object as a watch cache passes it to several watchers.
 type wrapped struct{ *corev1beta1.Seed }
 
 func (w wrapped) GetObject() runtime.Object { return w.Seed }
@@ -45,7 +45,7 @@ func (w wrapped) CacheEncode(runtime.Identifier, func(runtime.Object, io.Writer)
 	return nil
 }
 
-// unwatched can't be followed.
+// unwatched does not support watches.
 type unwatched struct{ rest.Storage }
 
 func TestListerWatcherFollowsAStore(t *testing.T) {
@@ -88,11 +88,11 @@ func TestListerWatcherFollowsAStore(t *testing.T) {
 	if len(store.asked) != 2 || store.asked[0].ResourceVersion != "0" || store.asked[1].ResourceVersion != "5" ||
 		!store.asked[1].AllowWatchBookmarks || !*store.asked[1].SendInitialEvents ||
 		store.asked[1].ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
-		t.Errorf("the store was asked with %+v", store.asked)
+		t.Errorf("the store got the options %+v", store.asked)
 	}
 	if _, err := cache.ToListerWatcherWithContext(kinds.ListerWatcher(&corev1beta1.Shoot{})).WatchWithContext(t.Context(),
 		metav1.ListOptions{}); err == nil {
-		t.Error("a kind without a store can be watched")
+		t.Error("a kind whose store does not support watches can be watched")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestStoppedWatchLeavesNothingBehind(t *testing.T) {
 		synctest.Wait()
 		w.Stop()
 		if !store.events.IsStopped() {
-			t.Error("the store's watch goes on")
+			t.Error("the store's watch continues")
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// refuse checks that an answer is a refusal of the given kind with the given text.
+// refuse checks that an error is of the given kind and has the given text.
 func refuse(t *testing.T, what string, err error, is func(error) bool, text string) {
 	t.Helper()
 	if err == nil || !is(err) || !strings.Contains(err.Error(), text) {
@@ -28,7 +28,7 @@ func refuse(t *testing.T, what string, err error, is func(error) bool, text stri
 
 func bind(seed string) string { return `{"spec":{"seedName":"` + seed + `"}}` }
 
-// placed returns a Shoot on a Seed of its own.
+// placed returns a Shoot on its own Seed.
 func (g *garden) placed() (*corev1beta1.Shoot, *corev1beta1.Seed) {
 	g.t.Helper()
 	seed, shoot := newSeed(), g.newShoot()
@@ -49,7 +49,7 @@ func TestBastionIsCompletedFromItsShoot(t *testing.T) {
 		b.Spec.Ingress[0].IPBlock.CIDR = "10.0.0.0/8"
 		return b
 	}
-	refuse(t, "a Shoot that is not there", g.Client.Create(g.ctx, bastion("none")), apierrors.IsInvalid,
+	refuse(t, "a missing Shoot", g.Client.Create(g.ctx, bastion("none")), apierrors.IsInvalid,
 		"spec.shootRef.name")
 	refuse(t, "a Shoot without Seed", g.Client.Create(g.ctx, bastion(waiting.Name)), apierrors.IsInvalid, "no Seed")
 	b := bastion(shoot.Name)
@@ -77,7 +77,7 @@ func TestSeedTakesAsManyShootsAsItHasRoomFor(t *testing.T) {
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "allocatable.shoots"), err
 	})
 	g.mustPatch(first, `{"spec":{"purpose":"testing"}}`)
-	refuse(t, "a selector that leaves the Seed out", g.patch(first, `{"spec":{"seedSelector":{"matchLabels":{"a":"b"}}}}`),
+	refuse(t, "a selector that excludes the Seed", g.patch(first, `{"spec":{"seedSelector":{"matchLabels":{"a":"b"}}}}`),
 		apierrors.IsForbidden, "spec.seedSelector")
 	g.mustPatch(seed, `{"metadata":{"labels":{"a":"b"}}}`)
 	env.Eventually(t, "the label is known", func() (bool, error) {
@@ -108,7 +108,7 @@ func TestDomainsBelongToWhoTakesThemFirst(t *testing.T) {
 	}
 }
 
-// TestNamesOfOtherShootsAreRefused: no Shoot gets the internal name of another one, be that awake or not.
+// TestNamesOfOtherShootsAreRefused: no Shoot gets the internal name of another one, whether that is hibernated or not.
 func TestNamesOfOtherShootsAreRefused(t *testing.T) {
 	g := newGarden(t)
 	seed := newSeed()
@@ -273,7 +273,7 @@ func TestCredentialsFitTheProvider(t *testing.T) {
 	}
 	refuse(t, "deletion of a bucket in use", g.Client.Delete(g.ctx, bucket), apierrors.IsForbidden, entry.Name)
 
-	// A provider judges credentials with a policy or webhook on Secrets with its label.
+	// A provider validates credentials with a policy or webhook for Secrets with its label.
 	picky := env.Name("picky")
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: picky}}
 	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{
@@ -297,7 +297,7 @@ func TestCredentialsFitTheProvider(t *testing.T) {
 		},
 	})
 	cloud := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "cloud", Namespace: g.namespace}
-	env.Eventually(t, "the provider refuses the credentials", func() (bool, error) {
+	env.Eventually(t, "the provider rejects the credentials", func() (bool, error) {
 		err := g.Client.Create(g.ctx, binding("b", picky, cloud), client.DryRunAll)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "the key token is missing"), err
 	})
@@ -328,7 +328,7 @@ func TestSeedAndRegistrationReferences(t *testing.T) {
 	registration.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{
 		DeploymentRefs: []corev1beta1.DeploymentRef{{Name: "none"}},
 	}
-	refuse(t, "a deployment that is not there", g.Client.Create(g.ctx, registration), apierrors.IsForbidden,
+	refuse(t, "a missing ControllerDeployment", g.Client.Create(g.ctx, registration), apierrors.IsForbidden,
 		"deploymentRefs[0].name")
 }
 

@@ -29,7 +29,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// backedUp is a Shoot with backups in a bucket of the local cloud. Its seed is not there at all.
+// backedUp is a Shoot with backups in a bucket of the local cloud. It has no seed.
 type backedUp struct {
 	*garden
 	cloud  *cloudtest.Cloud
@@ -84,7 +84,7 @@ func newBackedUp(t *testing.T) *backedUp {
 	return b
 }
 
-// store puts an object into the bucket.
+// store writes an object to the bucket.
 func (b *backedUp) store(kind chain.Kind, first, last int64, at time.Time) {
 	b.t.Helper()
 	o := chain.Object{Epoch: 1, Kind: kind, First: first, Last: last, Created: at}
@@ -140,10 +140,10 @@ func TestMembersListBackupsWithoutTheSeed(t *testing.T) {
 	}
 	err = b.ClientAs(t, "backup-stranger").SubResource("backups").Get(b.ctx, b.shoot, &backupv1alpha1.ShootBackups{})
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("a stranger reads the subresource: %v", err)
+		t.Errorf("a non-member reads the subresource: %v", err)
 	}
 
-	// No error has anything of the credentials.
+	// Errors contain no part of the credentials.
 	for what, data := range map[string]map[string]string{
 		"a wrong key":     {"secretAccessKey": "hunter2hunter2"},
 		"another address": {"endpoint": "https://127.0.0.1:1/hunter2"},
@@ -171,7 +171,7 @@ func TestMembersListBackupsWithoutTheSeed(t *testing.T) {
 func TestSnapshotOnRequest(t *testing.T) {
 	b := newBackedUp(t)
 	b.store(chain.Full, 1, 100, time.Now().Add(-time.Hour))
-	// The gardenlet takes the request away when the snapshot is stored.
+	// The gardenlet removes the request when the snapshot is stored.
 	gardenlet := func(act func()) {
 		env.Eventually(t, "the request is there", func() (bool, error) {
 			b.get(b.shoot)
@@ -197,7 +197,7 @@ func TestSnapshotOnRequest(t *testing.T) {
 	if out, err := run(func() {}); err == nil || !strings.Contains(err.Error(), "no snapshot was taken") {
 		t.Errorf("now without a snapshot = %v:\n%s", err, out)
 	}
-	// Nobody takes the request.
+	// No gardenlet handles the request.
 	if out, err := b.hortus("backup-admin", "now", "--timeout=1s"); err == nil ||
 		!strings.Contains(err.Error(), "withdrawn") {
 		t.Errorf("now without a gardenlet = %v:\n%s", err, out)
@@ -211,7 +211,7 @@ func TestSnapshotOnRequest(t *testing.T) {
 	}
 }
 
-// restorableFrom records the first point that can be restored, as the gardenlet does.
+// restorableFrom records the first restorable point, as the gardenlet does.
 func (b *backedUp) restorableFrom(value string) {
 	b.t.Helper()
 	b.mustPatch(b.entry, `{"metadata":{"annotations":{"`+corev1beta1.AnnotationRestorableFrom+`":"`+value+`"}}}`)
@@ -266,11 +266,11 @@ func TestEarlyPointsAreRefused(t *testing.T) {
 			t.Errorf("a request for %s gives %v", point, err)
 		}
 	}
-	// A request from before blocks no other changes.
+	// An earlier request does not block other changes.
 	b.restorableFrom("2026-01-31T15:02:00Z 130")
 	b.mustPatch(b.shoot, `{"metadata":{"labels":{"a":"b"}}}`)
 
-	// Members of the project can't lift the restriction.
+	// Members of the project cannot lift the restriction.
 	err = member.Patch(b.ctx, b.entry.DeepCopy(), client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"`+corev1beta1.AnnotationRestorableFrom+`":null}}}`)))
 	if !apierrors.IsForbidden(err) {
@@ -283,7 +283,7 @@ func TestRestoreCommandEnds(t *testing.T) {
 	begin := time.Date(2026, 1, 31, 15, 0, 0, 0, time.UTC)
 	b.store(chain.Full, 1, 100, begin)
 	b.restorableFrom("2026-01-31T15:00:00Z 100")
-	// The gardenlet takes the request away when the operation begins.
+	// The gardenlet removes the request when the operation begins.
 	state := func(state, description string) {
 		b.get(b.shoot)
 		b.mustPatch(b.shoot,

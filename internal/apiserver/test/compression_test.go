@@ -27,7 +27,7 @@ func TestLargeAnswersArePacked(t *testing.T) {
 		}})
 	}
 	config := rest.CopyConfig(e.Config)
-	config.DisableCompression = true // The transport would hide what the server does.
+	config.DisableCompression = true // The transport would hide the compression.
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -57,17 +57,17 @@ func TestLargeAnswersArePacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := countItems(reader); err != nil || n != 6 {
-		t.Errorf("the packed list has %d objects: %v", n, err)
+		t.Errorf("the compressed list has %d objects: %v", n, err)
 	}
 	for what, response := range map[string]*http.Response{
-		"a list for a client that wants it plain": get(all, "identity"),
+		"a list for a client without compression": get(all, "identity"),
 		"a small list": get(all+"&limit=1", "gzip"),
 		"a watch": get(all+
 			"&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1",
 			"gzip"),
 	} {
 		if got := response.Header.Get("Content-Encoding"); got != "" || response.StatusCode != http.StatusOK {
-			t.Errorf("%s comes with status %d as %q, want it plain", what, response.StatusCode, got)
+			t.Errorf("%s comes with status %d as %q, want it uncompressed", what, response.StatusCode, got)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Maintenance tries its changes in this way before it makes them.
+// Maintenance tries its changes with a dry run first.
 func TestDryRunChangesNothing(t *testing.T) {
 	g := newGarden(t)
 	dry := client.NewDryRunClient(g.Client)
@@ -19,7 +19,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if shoot.Spec.Kubernetes.Version != "1.36.3" || shoot.UID == "" {
-		t.Errorf("the answer to a dry run is not that of a creation: version %q", shoot.Spec.Kubernetes.Version)
+		t.Errorf("the response to a dry run is not that of a creation: version %q", shoot.Spec.Kubernetes.Version)
 	}
 	if err := g.Client.Get(g.ctx, client.ObjectKeyFromObject(shoot), &corev1beta1.Shoot{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("a dry run creates: %v", err)
@@ -46,7 +46,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 			s.ManagedFields, s.ResourceVersion = nil, ""
 			s.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind("Shoot"))
 			options := []client.PatchOption{client.FieldOwner("test"), client.ForceOwnership}
-			return dry.Patch(g.ctx, s, client.Apply, options...) //nolint:staticcheck // Typed objects have no other way.
+			return dry.Patch(g.ctx, s, client.Apply, options...) //nolint:staticcheck // Typed objects have no alternative.
 		},
 		"status": func(s *corev1beta1.Shoot) error {
 			s.Status.TechnicalID = "x"

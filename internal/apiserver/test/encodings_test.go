@@ -27,7 +27,7 @@ const (
 	classes      = "/apis/core.gardener.cloud/v1beta1/exposureclasses"
 )
 
-// answer is what a client is told about a request.
+// answer is the response to a request.
 type answer struct {
 	status      int
 	contentType string
@@ -71,8 +71,8 @@ func TestEncodingOfAnswers(t *testing.T) {
 		"table in protobuf, else JSON": {
 			protobufType + ";as=Table;v=v1;g=meta.k8s.io," + jsonType + ";as=Table;v=v1;g=meta.k8s.io", http.StatusOK, jsonType,
 		},
-		"table in nothing but protobuf": {protobufType + ";as=Table;v=v1;g=meta.k8s.io", http.StatusNotAcceptable, ""},
-		// They are the library's own type.
+		"table only in protobuf": {protobufType + ";as=Table;v=v1;g=meta.k8s.io", http.StatusNotAcceptable, ""},
+		// Options are the library's own type.
 		"metadata in protobuf, else JSON": {
 			protobufType + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io," + jsonType +
 				";as=PartialObjectMetadata;v=v1;g=meta.k8s.io", http.StatusOK, protobufType,
@@ -146,9 +146,9 @@ func TestMistakesInDocumentsAreLocated(t *testing.T) {
 	}
 }
 
-// TestClientsThatPreferProtobuf: client-go falls back where it can. It asks for protobuf or anything else, so that
-// answers are JSON; options of a deletion are the server library's own type, which it reads in protobuf, too. What it
-// cannot encode itself, it does not send.
+// TestClientsThatPreferProtobuf: client-go falls back if possible. It accepts protobuf and all other types, so
+// responses are in JSON. Options of a deletion are the server library's own type, which it decodes from protobuf, too.
+// The client does not send objects that it cannot encode.
 func TestClientsThatPreferProtobuf(t *testing.T) {
 	e := env.Shared(t)
 	ctx := t.Context()
@@ -185,7 +185,7 @@ func TestClientsThatPreferProtobuf(t *testing.T) {
 	other := &corev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: env.Name("class-")}, Handler: "x"}
 	if err := typed.Create(ctx, other); err == nil ||
 		!strings.Contains(err.Error(), "does not implement the protobuf marshalling interface") {
-		t.Errorf("create in protobuf: %v, want the client itself to say that it cannot", err)
+		t.Errorf("create in protobuf: %v, want an error of the client itself", err)
 	}
 	if err := typed.Delete(ctx, got, client.Preconditions{UID: ptr.To(got.UID)}); err != nil {
 		t.Errorf("delete: %v", err)
@@ -197,7 +197,7 @@ func TestClientsThatPreferProtobuf(t *testing.T) {
 		t.Errorf("watch: %+v", event)
 	}
 
-	// As garbage collector and namespace controller do.
+	// As the garbage collector and the namespace controller do.
 	e.Create(t, other)
 	resource := corev1beta1.SchemeGroupVersion.WithResource("exposureclasses")
 	meta, err := metadata.NewForConfig(e.Config)
@@ -227,7 +227,7 @@ func TestClientsThatPreferProtobuf(t *testing.T) {
 	}
 }
 
-// watched reads a watch until one is the last.
+// watched reads a watch until the last event.
 func watched(
 	t *testing.T, e *env.Environment, resource schema.GroupVersionResource, options metav1.ListOptions,
 	last func(watch.Event) bool,
@@ -263,7 +263,7 @@ func TestWatchBookmarks(t *testing.T) {
 	e := env.Shared(t)
 	class := &corev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: env.Name("class-")}, Handler: "x"}
 	e.Create(t, class)
-	// The server sends one shortly before the watch ends by its timeout.
+	// The server sends a bookmark shortly before the watch ends by its timeout.
 	got := watched(t, e, corev1beta1.SchemeGroupVersion.WithResource("exposureclasses"), metav1.ListOptions{
 		FieldSelector: "metadata.name=" + class.Name, AllowWatchBookmarks: true, ResourceVersion: "0",
 		TimeoutSeconds: ptr.To[int64](4),

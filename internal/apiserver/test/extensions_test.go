@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// Installations register extensions and use them in one go, as in `kubectl apply -f` of one file.
+// Installers register extensions and use them at once, as in `kubectl apply -f` of one file.
 func TestExtensionsCanBeUsedAtOnce(t *testing.T) {
 	const attempts = 30
 	g := newGarden(t)
@@ -29,7 +29,7 @@ func TestExtensionsCanBeUsedAtOnce(t *testing.T) {
 		try := func(object client.Object) error {
 			return g.Client.Create(g.ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
 		}
-		if i == 0 { // Refusals take a tenth of a second, the time in which etcd reports its progress to the watch cache.
+		if i == 0 { // Rejections take 0.1 s, until etcd reports its progress to the watch cache.
 			refuse(t, "a Shoot before", try(shoot), apierrors.IsForbidden, "no extension registered for Network/"+kind)
 			refuse(t, "a Seed before", try(seed), apierrors.IsForbidden, "no extension registered for DNSRecord/"+kind)
 		}

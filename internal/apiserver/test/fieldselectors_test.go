@@ -17,11 +17,11 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestFieldSelectors: every key of every kind is accepted and really selects, one that is unknown is refused with those
-// that are known. The list of keys here is the one that clients have been promised.
+// TestFieldSelectors: every key of every kind is accepted and really selects; an unknown key is rejected with the list
+// of known ones. The list of keys in this test is the one promised to clients.
 func TestFieldSelectors(t *testing.T) {
 	g := newGarden(t)
-	// Two objects of each kind, that differ in every selectable field but the namespace of their own.
+	// Two objects of each kind that differ in all selectable fields except their namespace.
 	host, parent := g.gardenShoot()
 	otherHost, _ := g.gardenShoot()
 	moved, unscheduled := g.newShoot(), g.newShoot()
@@ -136,7 +136,7 @@ func TestFieldSelectors(t *testing.T) {
 				t.Errorf("found %s, which has another value", key(tc.other))
 			}
 			if found := named("nothing-is-called-so"); len(found) > 0 {
-				t.Errorf("a value that nothing has selects %v", found)
+				t.Errorf("an unused value selects %v", found)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func TestVersionsInUseStay(t *testing.T) {
 		t.Errorf("removal of a version in use: %v", err)
 	}
 	if err := g.Client.Update(g.ctx, without(3)); err != nil {
-		t.Errorf("removal of a version that nobody uses: %v", err)
+		t.Errorf("removal of an unused version: %v", err)
 	}
 	g.get(g.profile)
 	g.profile.Spec.MachineImages[0].Versions = g.profile.Spec.MachineImages[0].Versions[:1]
@@ -79,7 +79,7 @@ func TestNamespacedCloudProfile(t *testing.T) {
 		"spec.kubernetes.version")
 	shoot.Spec.CloudProfile = &corev1beta1.CloudProfileReference{Kind: "NamespacedCloudProfile", Name: profile.Name}
 	g.Create(t, shoot)
-	refuse(t, "a later date that a Shoot needs", g.patch(profile,
+	refuse(t, "a later expiration date that a Shoot needs", g.patch(profile,
 		`{"spec":{"kubernetes":null}}`), apierrors.IsForbidden, shoot.Name)
 	g.mustPatch(profile, `{"metadata":{"labels":{"a":"b"}}}`)
 	refuse(t, "another parent", g.patch(profile, `{"spec":{"parent":{"name":"other"}}}`), apierrors.IsInvalid,
@@ -194,7 +194,7 @@ func TestBindingNeedsItsCredentials(t *testing.T) {
 	if binding.SecretRef.Namespace != g.namespace {
 		t.Errorf("namespace is %q", binding.SecretRef.Namespace)
 	}
-	// Somebody who may write bindings but not read the Secret cannot use it through a binding.
+	// A user who may write bindings but not read the Secret cannot use it through a binding.
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "binder"},
 		Rules: []rbacv1.PolicyRule{{

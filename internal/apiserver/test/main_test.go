@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 const tokenIssuer = "https://issuer.example.com"
 
-// issueTokens gives the server a key for tokens of WorkloadIdentities, beside its serving certificate.
+// issueTokens gives the server a key for tokens of WorkloadIdentities, next to its serving certificate.
 func issueTokens(o *apiserver.Options) {
 	path := filepath.Join(filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile), "tokens.key")
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -47,7 +47,7 @@ func issueTokens(o *apiserver.Options) {
 	o.Tokens.Issuer, o.Tokens.KeyFile = tokenIssuer, path
 }
 
-// garden is what a Shoot needs around it.
+// garden has the objects that a Shoot refers to.
 type garden struct {
 	*env.Environment
 	t         *testing.T
@@ -73,10 +73,10 @@ func newGarden(t *testing.T) *garden {
 	return g
 }
 
-// registered is done when the types that all tests use have an extension.
+// registered is done when an extension is registered for the types that all tests use.
 var registered sync.Once
 
-// register has an extension for the types of newShoot and newSeed.
+// register registers an extension for the types of newShoot and newSeed.
 func register(e *env.Environment, t *testing.T) {
 	registered.Do(func() {
 		registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
@@ -129,7 +129,7 @@ func newProfile() *corev1beta1.CloudProfile {
 	}
 }
 
-// newShoot returns a Shoot with one pool that gives no more than it must.
+// newShoot returns a Shoot with one pool and only the required fields.
 func (g *garden) newShoot() *corev1beta1.Shoot {
 	return &corev1beta1.Shoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: env.Name("s")},
@@ -170,7 +170,7 @@ func newSeed() *corev1beta1.Seed {
 	}
 }
 
-// get reads an object anew.
+// get reads an object again.
 func (g *garden) get(object client.Object) {
 	g.t.Helper()
 	if err := g.Client.Get(g.ctx, client.ObjectKeyFromObject(object), object); err != nil {

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// seedConfig says what does not follow from the Shoot.
+// seedConfig has the fields that are not derived from the Shoot.
 const seedConfig = `{
 	"apiVersion": "gardenlet.config.gardener.cloud/v1alpha1", "kind": "GardenletConfiguration",
 	"seedConfig": {"spec": {
@@ -60,7 +60,7 @@ func TestManagedSeeds(t *testing.T) {
 	elsewhere := newManagedSeed(shoot.Name, seedConfig)
 	elsewhere.Namespace = g.namespace
 	refuse(t, "another namespace", g.Client.Create(g.ctx, elsewhere), apierrors.IsInvalid, "metadata.namespace")
-	refuse(t, "a Shoot that is not there", g.Client.Create(g.ctx, newManagedSeed("none", seedConfig)), apierrors.IsInvalid,
+	refuse(t, "a missing Shoot", g.Client.Create(g.ctx, newManagedSeed("none", seedConfig)), apierrors.IsInvalid,
 		"spec.shoot.name")
 	wrong := strings.Replace(seedConfig, `"networks": {`, `"networks": {"pods": "10.9.0.0/16", `, 1)
 	refuse(t, "other networks", g.Client.Create(g.ctx, newManagedSeed(shoot.Name, wrong)), apierrors.IsInvalid,
@@ -97,7 +97,7 @@ func TestManagedSeeds(t *testing.T) {
 	}
 	parent = next
 
-	refuse(t, "no autoscaler any more",
+	refuse(t, "removal of the autoscaler",
 		g.patch(shoot, `{"spec":{"kubernetes":{"verticalPodAutoscaler":{"enabled":false}}}}`), apierrors.IsInvalid,
 		"verticalPodAutoscaler.enabled")
 	refuse(t, "other nodes", g.patch(shoot, `{"spec":{"networking":{"nodes":"10.181.0.0/16"}}}`), apierrors.IsInvalid,

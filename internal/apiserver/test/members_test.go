@@ -25,8 +25,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// applyProjectRoles creates the roles of the chart that members of projects get. The aggregated one is put together
-// here, as the controller manager of Kubernetes does it.
+// applyProjectRoles creates the roles of the chart that members of projects get. It aggregates rules as the controller
+// manager of Kubernetes does.
 func applyProjectRoles(t *testing.T, e *env.Environment) {
 	t.Helper()
 	c, err := chart.LoadFS(charts.FS, "garden")
@@ -42,7 +42,7 @@ func applyProjectRoles(t *testing.T, e *env.Environment) {
 		t.Fatal(err)
 	}
 	create := func(role *rbacv1.ClusterRole) {
-		if err := e.Client.Create(t.Context(), role); err != nil { // Stays for the tests that follow.
+		if err := e.Client.Create(t.Context(), role); err != nil { // Kept for the following tests.
 			t.Fatal(err)
 		}
 	}
@@ -72,11 +72,11 @@ func applyProjectRoles(t *testing.T, e *env.Environment) {
 	create(member)
 }
 
-// applyRoles creates the roles of the chart once. They are the same for all tests.
+// applyRoles creates the roles of the chart once, since all tests share them.
 var applyRoles sync.Once
 
-// newProject makes a project with a member for each role, named <prefix>-<role>, and all that the controller manager
-// gives it.
+// newProject creates a project with a member for each role, named <prefix>-<role>, and all objects that the controller
+// manager creates for it.
 func newProject(t *testing.T, prefix string) (*env.Environment, *corev1beta1.Project) {
 	t.Helper()
 	e := env.Shared(t)
@@ -114,7 +114,7 @@ func newProject(t *testing.T, prefix string) (*env.Environment, *corev1beta1.Pro
 	return e, p
 }
 
-// What lets one take over a cluster is not for members of its project, whatever their role.
+// Members of a project have no access to credentials that control a cluster, whatever their role.
 func TestMembersDoNotSeeShootStates(t *testing.T) {
 	e, p := newProject(t, "state")
 	namespace := *p.Spec.Namespace
@@ -136,7 +136,7 @@ func TestMembersDoNotSeeShootStates(t *testing.T) {
 	}
 }
 
-// attempts are ways to get at what is hidden.
+// attempts to read hidden objects.
 func attempts(as client.Client, namespace string) map[string]func(context.Context) error {
 	key := client.ObjectKey{Namespace: namespace, Name: "s"}
 	all := map[string]func(context.Context) error{}
@@ -162,7 +162,7 @@ func attempts(as client.Client, namespace string) map[string]func(context.Contex
 	return all
 }
 
-// A change of a project needs more than the right to change it.
+// Some changes of a project require more than the permission to update it.
 func TestVerbsOfMembers(t *testing.T) {
 	e, p := newProject(t, "verb")
 	user := func(name string) corev1beta1.ProjectMember {
@@ -177,7 +177,7 @@ func TestVerbsOfMembers(t *testing.T) {
 	for _, tc := range []struct {
 		who, what string
 		change    func(*corev1beta1.ProjectSpec)
-		verb      string // That is missing; empty: allowed.
+		verb      string // The missing permission; empty: allowed.
 	}{
 		{"admin", "a purpose", func(s *corev1beta1.ProjectSpec) { s.Purpose = new("tests") }, ""},
 		{"admin", "another member", func(s *corev1beta1.ProjectSpec) { s.Members = append(s.Members, user("carol")) },
@@ -213,7 +213,7 @@ func TestVerbsOfMembers(t *testing.T) {
 	}
 }
 
-// What one is in a project, one is in its clusters.
+// The role in a project determines the role in its clusters.
 func TestKubeconfigsOfMembers(t *testing.T) {
 	e, p := newProject(t, "config")
 	g := newGarden(t)
@@ -268,7 +268,7 @@ func TestKubeconfigsOfMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cert.Subject.CommonName + " " + strings.Join(cert.Subject.Organization, " "); got != tc.want {
-			t.Errorf("%s asks for %s and is %q, want %q", tc.who, tc.request, got, tc.want)
+			t.Errorf("%s requests %s and gets user %q, want %q", tc.who, tc.request, got, tc.want)
 		}
 		if wildcard := config.Clusters[prefix+"wildcard-tls-seed-bound"]; wildcard == nil ||
 			len(wildcard.CertificateAuthorityData) > 0 {

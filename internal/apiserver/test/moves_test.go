@@ -27,7 +27,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// movable is a garden with Seeds that can take over control planes. What gardenlets report is written by the test.
+// movable is a garden with Seeds that can take over control planes. The test writes the reports of gardenlets.
 type movable struct {
 	*garden
 	kubeconfig string
@@ -67,7 +67,7 @@ func newMovable(t *testing.T) *movable {
 	return m
 }
 
-// on makes a Shoot that runs on a Seed.
+// on creates a Shoot that runs on a Seed.
 func (m *movable) on(seed *corev1beta1.Seed) *corev1beta1.Shoot {
 	m.t.Helper()
 	s := m.newShoot()
@@ -77,7 +77,7 @@ func (m *movable) on(seed *corev1beta1.Seed) *corev1beta1.Shoot {
 	return s
 }
 
-// report writes the status as the gardenlet does that acts.
+// report writes the status as the responsible gardenlet does.
 func (m *movable) report(
 	s *corev1beta1.Shoot, seed string, kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState,
 ) {
@@ -96,8 +96,8 @@ func (m *movable) write(
 	return m.Client.Status().Patch(ctx, s, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-// gardenlets moves all Shoots of the project that are bound elsewhere, one step at a time, until stop is called. Those
-// for which fails says so are not restored. It returns how many were moving at the same time at most.
+// gardenlets moves all Shoots of the project that are bound to another Seed, one step at a time, until stop is called.
+// The restore of those selected by fails fails. stop returns the maximum number of concurrent moves.
 func (m *movable) gardenlets(fails func(name string) bool) (stop func() (most int)) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	var done sync.WaitGroup
@@ -130,7 +130,7 @@ func (m *movable) gardenlets(fails func(name string) bool) (stop func() (most in
 	}
 }
 
-// nextStep is what the status of a moving Shoot is next, nothing if it does not move.
+// nextStep returns the next status of a moving Shoot, nothing if it does not move.
 func nextStep(
 	s *corev1beta1.Shoot, fails bool,
 ) (corev1beta1.LastOperationType, corev1beta1.LastOperationState, string) {
@@ -153,7 +153,7 @@ func nextStep(
 
 func nobody(string) bool { return false }
 
-// runTo executes `hortus move` or `hortus drain`. Nothing can be typed.
+// runTo executes `hortus move` or `hortus drain`, without input.
 func (m *movable) runTo(ctx context.Context, cmd *cobra.Command, stdout, stderr io.Writer, args ...string) error {
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
@@ -195,7 +195,7 @@ func TestShootMovesByCommand(t *testing.T) {
 	s := m.on(here)
 	if out, log, err := m.move(s, here.Name); err != nil || !strings.Contains(log, "is on Seed "+here.Name+" already") ||
 		!strings.Contains(out, "Moved") {
-		t.Errorf("to where it is: %v\n%s%s", err, log, out)
+		t.Errorf("to its present Seed: %v\n%s%s", err, log, out)
 	}
 	stop := m.gardenlets(nobody)
 	out, log, err := m.move(s, there.Name)
@@ -206,7 +206,7 @@ func TestShootMovesByCommand(t *testing.T) {
 		t.Errorf("to another Seed: %v\n%s%s", err, log, out)
 	}
 
-	// What the API server refuses is passed on.
+	// Errors of the API server are passed on.
 	bare := newSeed()
 	bare.Spec.Backup = nil
 	m.Create(t, bare)
@@ -222,7 +222,7 @@ func TestShootMovesByCommand(t *testing.T) {
 		t.Errorf("a Shoot that is not there: %v", err)
 	}
 
-	// A move from before is waited for. If it fails, the command says what to do.
+	// The command waits for an earlier move. If the move fails, the command prints the next step.
 	m.mustPatch(s, bind(here.Name), "binding")
 	stop = m.gardenlets(func(string) bool { return true })
 	out, log, err = m.move(s, here.Name, "-o", "yaml")
@@ -264,17 +264,17 @@ func TestInterruptedMoveContinues(t *testing.T) {
 		t.Errorf("the Shoot is bound to %s", *s.Spec.SeedName)
 	}
 
-	// Calling it off is a move, too; a command that waits for the other one says what has happened.
+	// Cancelling it is a move, too; a command that waits for the cancelled move reports that.
 	log := wait(m.ctx)
 	if out, log, err := m.move(s, here.Name); err != nil || !strings.Contains(out, "Moved") {
 		t.Errorf("call it off: %v\n%s%s", err, log, out)
 	}
 	if err := <-done; err == nil || !strings.Contains(log.String(), "has been bound to Seed "+here.Name) {
-		t.Errorf("a move that is called off: %v\n%s", err, log)
+		t.Errorf("a move that is cancelled: %v\n%s", err, log)
 	}
 }
 
-// safeBuffer is read while it is written to.
+// safeBuffer supports reads during writes.
 type safeBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -333,8 +333,8 @@ func TestDeadSourceIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestDeadSourceIsDeclared declares the source dead together with the binding, and after a move has begun. The
-// gardenlet of the destination is played: it hands the control plane over to itself.
+// TestDeadSourceIsDeclared declares the source dead together with the binding, and after a move has begun. The test
+// simulates the destination's gardenlet, which takes over the control plane.
 func TestDeadSourceIsDeclared(t *testing.T) {
 	m := newMovable(t)
 	here, there := m.seeds[0], m.seeds[1]
@@ -401,7 +401,7 @@ func TestSeedIsDrainedByCommand(t *testing.T) {
 		results, log, err = m.drain(here, "--parallel", "2", "--yes")
 	}()
 	env.Eventually(t, "a Shoot is moved", func() (bool, error) {
-		// From here on the drain follows the one that is bound already.
+		// From here on the drain follows the Shoot that is already bound.
 		m.get(movers[0])
 		return *movers[0].Spec.SeedName != here.Name, nil
 	})
@@ -421,7 +421,7 @@ func TestSeedIsDrainedByCommand(t *testing.T) {
 		on[*s.Status.SeedName]++
 	}
 	if on[there.Name] != 3 || on[third.Name] != 3 {
-		// The scheduler takes the Seed with fewer Shoots; one is there already.
+		// The scheduler chooses the Seed with fewer Shoots; one has a Shoot already.
 		t.Errorf("the Shoots are on %v, want three on each of the others", on)
 	}
 	for _, s := range []*corev1beta1.Shoot{created, fresh} {
@@ -461,7 +461,7 @@ func TestDrainStopsAfterFailures(t *testing.T) {
 	}
 	failed := 6 - count()[move.Waiting]
 
-	// The same command moves the rest; what has failed at the destination is not on the Seed any more.
+	// The same command moves the rest; Shoots whose restore has failed are no longer on the Seed.
 	stop = m.gardenlets(nobody)
 	results, log, err = m.drain(here, "--to", there.Name, "--yes")
 	stop()
@@ -474,7 +474,7 @@ func TestDrainStopsAfterFailures(t *testing.T) {
 		}
 	}
 
-	// What the API server refuses is a failure of the Shoot, and the others are not begun.
+	// An error of the API server is a failure of the Shoot, and the other moves are not started.
 	refused := m.on(third)
 	m.on(third)
 	bare := newSeed()

@@ -12,8 +12,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// Tools that apply the same again and again, as those do that follow a repository, must not change anything by that,
-// even if the server writes it in another way.
+// Tools that apply the same manifests repeatedly, such as GitOps controllers, must not cause changes, even if the
+// server stores objects in another form.
 func TestApplyingTheSameAgainChangesNothing(t *testing.T) {
 	g := newGarden(t)
 	seed := newSeed()
@@ -31,7 +31,7 @@ spec: {resources: [{kind: Extension, type: ` + env.Name("e") + `}]}`,
 apiVersion: core.gardener.cloud/v1beta1
 kind: Project
 spec: {members: [{kind: User, name: bob, role: viewer, roles: [uam]}]}`,
-		"text that becomes data": `
+		"stringData that becomes data": `
 apiVersion: core.gardener.cloud/v1beta1
 kind: InternalSecret
 stringData: {a: b}`,
@@ -77,7 +77,7 @@ spec:
 				ctx := context.WithoutCancel(t.Context())
 				_ = g.Client.Patch(ctx, first, client.RawPatch("application/merge-patch+json",
 					[]byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)))
-				_ = g.Client.Delete(ctx, first) // What is left goes with the server.
+				_ = g.Client.Delete(ctx, first) // Remaining objects are deleted with the server.
 			})
 			applied := time.Now().Unix()
 			env.Eventually(t, "another second has begun, since managed fields have times without fractions",

@@ -20,7 +20,7 @@ func operate(value string) string {
 	return `{"metadata":{"annotations":{"gardener.cloud/operation":"` + value + `"}}}`
 }
 
-// Operations raise the generation, so that controllers act. Those that controllers have to see stay.
+// Operations increment the generation, so that controllers act. Those that controllers have to read stay.
 func TestOperationsOfOtherKinds(t *testing.T) {
 	g := newGarden(t)
 	shoot, seed := g.gardenShoot()
@@ -76,7 +76,7 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// withDNSProvider is seedConfig of a landscape without default domains.
+// withDNSProvider is the seedConfig for a landscape without default domains.
 const withDNSProvider = `{
 	"apiVersion": "gardenlet.config.gardener.cloud/v1alpha1", "kind": "GardenletConfiguration",
 	"seedConfig": {"spec": {"dns": {
@@ -109,7 +109,7 @@ func TestOwnerOfAProjectChanges(t *testing.T) {
 	if diff := cmp.Diff(want, project.Spec.Members); diff != "" {
 		t.Errorf("members after a change of the owner (-want +got):\n%s", diff)
 	}
-	patch(`{"spec":{"owner":{"kind":"User","name":"carol"}}}`) // No member yet.
+	patch(`{"spec":{"owner":{"kind":"User","name":"carol"}}}`) // Not a member yet.
 	want = []corev1beta1.ProjectMember{
 		{Subject: user("alice"), Role: "admin"}, {Subject: user("bob"), Role: "viewer"},
 		{Subject: user("carol"), Role: "admin", Roles: []string{"owner"}},
@@ -120,14 +120,14 @@ func TestOwnerOfAProjectChanges(t *testing.T) {
 	before := project.Generation
 	patch(`{"metadata":{"labels":{"a":"b"}}}`)
 	if project.Generation != before {
-		t.Errorf("labels raise the generation of a project: %d -> %d", before, project.Generation)
+		t.Errorf("labels increment the generation of a project: %d -> %d", before, project.Generation)
 	}
 	err := e.Client.Patch(t.Context(), project,
 		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"owner":null}}`)))
 	refuse(t, "no owner", err, apierrors.IsInvalid, "spec.owner")
 }
 
-// What a status says is for its subresource only, and nothing else is.
+// The subresource changes only the status, and only the subresource changes it.
 func TestSubresourcesOfAllKinds(t *testing.T) {
 	g := newGarden(t)
 	shoot, seed := g.gardenShoot()
@@ -135,7 +135,7 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 	bucket := &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: env.Name("bucket-")}}
 	bucket.Spec.Provider = corev1beta1.BackupBucketProvider{Type: "local", Region: "home"}
 	bucket.Spec.CredentialsRef, bucket.Spec.SeedName = seed.Spec.Backup.CredentialsRef, &seed.Name
-	bucket.Status.ObservedGeneration = 7 // Is cleared.
+	bucket.Status.ObservedGeneration = 7 // The server clears it.
 	g.Create(t, managed, bucket)
 	if bucket.Status.ObservedGeneration != 0 {
 		t.Errorf("status of a new object: %+v", bucket.Status)

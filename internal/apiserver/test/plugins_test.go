@@ -44,7 +44,7 @@ func TestExposureClassChoosesSeeds(t *testing.T) {
 	}
 	refuse(t, "another selector", g.Client.Create(g.ctx, contradicting), apierrors.IsForbidden, "exposure")
 	g.Create(t, exposed(plain.Name))
-	// The class is known to tolerate, but nobody has allowed it to the project.
+	// The class requires a toleration that the project may not have.
 	refuse(t, "a toleration that the project may not have", g.Client.Create(g.ctx, exposed(class.Name)),
 		apierrors.IsForbidden, "spec.tolerations")
 	project := g.projectOf()
@@ -99,7 +99,7 @@ func TestTolerationsOfAProject(t *testing.T) {
 	refuse(t, "another key later", g.patch(shoot, `{"spec":{"tolerations":[{"key":"other"}]}}`), apierrors.IsForbidden,
 		"spec.tolerations[0]")
 	g.mustPatch(g.projectOf(), `{"spec":{"tolerations":null}}`)
-	g.mustPatch(shoot, `{"spec":{"purpose":"testing"}}`) // What is there stays.
+	g.mustPatch(shoot, `{"spec":{"purpose":"testing"}}`) // Existing tolerations stay.
 }
 
 func TestDeletionNeedsTwo(t *testing.T) {
@@ -230,7 +230,7 @@ func TestBindingsAndTheirUsers(t *testing.T) {
 	binding.CredentialsRef = corev1.ObjectReference{
 		APIVersion: "core.gardener.cloud/v1beta1", Kind: "InternalSecret", Namespace: g.namespace, Name: "internal",
 	}
-	refuse(t, "an InternalSecret that is not there", g.Client.Create(g.ctx, binding.DeepCopy()), apierrors.IsForbidden,
+	refuse(t, "a missing InternalSecret", g.Client.Create(g.ctx, binding.DeepCopy()), apierrors.IsForbidden,
 		"InternalSecret "+g.namespace+"/internal")
 	g.Create(t, secret, binding)
 	list := &corev1beta1.InternalSecretList{}
@@ -240,12 +240,12 @@ func TestBindingsAndTheirUsers(t *testing.T) {
 
 	shoot := g.newShoot()
 	shoot.Spec.CredentialsBindingName = ptr.To("later")
-	refuse(t, "a binding that is not there", g.Client.Create(g.ctx, shoot.DeepCopy()), apierrors.IsForbidden,
+	refuse(t, "a missing binding", g.Client.Create(g.ctx, shoot.DeepCopy()), apierrors.IsForbidden,
 		"spec.credentialsBindingName")
 	later := g.binding.DeepCopy()
 	later.ObjectMeta = metav1.ObjectMeta{Namespace: g.namespace, Name: "later"}
 	g.Create(t, later, shoot)
-	if err := g.Client.Delete(g.ctx, later); err != nil { // No finalizer protects it without the controller manager.
+	if err := g.Client.Delete(g.ctx, later); err != nil { // Without the controller manager no finalizer protects it.
 		t.Fatal(err)
 	}
 	again := g.binding.DeepCopy()
@@ -274,12 +274,12 @@ func TestDomainsThatUsersManage(t *testing.T) {
 		Domain:    ptr.To(own.Name + "." + g.projectOf().Name + ".local.hortus.dev"),
 		Providers: []corev1beta1.DNSProvider{provider},
 	}
-	refuse(t, "a provider of one's own for a domain of the landscape", g.Client.Create(g.ctx, own.DeepCopy()),
+	refuse(t, "an own provider for a domain of the landscape", g.Client.Create(g.ctx, own.DeepCopy()),
 		apierrors.IsInvalid, "spec.dns.providers[0].primary")
 	own.Spec.DNS.Providers = nil
 	g.Create(t, own)
 	foreign := g.newShoot()
 	foreign.Spec.DNS = &corev1beta1.DNS{Domain: ptr.To("api.local.hortus.dev")}
-	refuse(t, "a name of one's own below a domain of the landscape", g.Client.Create(g.ctx, foreign), apierrors.IsInvalid,
+	refuse(t, "an own name below a domain of the landscape", g.Client.Create(g.ctx, foreign), apierrors.IsInvalid,
 		"spec.dns.domain")
 }

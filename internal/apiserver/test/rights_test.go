@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// userWith returns a client of somebody new who may do what the rules say, once the garden knows.
+// userWith returns a client of a new user with the given rules, once they are in effect.
 func (g *garden) userWith(rules ...rbacv1.PolicyRule) client.Client {
 	g.t.Helper()
 	name := env.Name("user-")
@@ -37,7 +37,7 @@ func may(verbs, resources []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{corev1beta1.GroupName}, Resources: resources, Verbs: verbs}
 }
 
-// Who may write Shoots and profiles may not write everything into them.
+// Users who may write Shoots and profiles may not set all of their fields.
 func TestWhatNeedsMoreRights(t *testing.T) {
 	g := newGarden(t)
 	write := []string{"get", "list", "create", "update", "patch"}
@@ -52,7 +52,7 @@ func TestWhatNeedsMoreRights(t *testing.T) {
 	refuse(t, "a Seed", editor.Create(g.ctx, placed.DeepCopy(), client.DryRunAll), apierrors.IsForbidden,
 		"spec.seedName: may be set only by those who may update shoots/binding")
 	if err := scheduler.Create(g.ctx, placed.DeepCopy(), client.DryRunAll); err != nil {
-		t.Errorf("a Seed by one who may bind: %v", err)
+		t.Errorf("a Seed by a user who may bind: %v", err)
 	}
 
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "other"}}
@@ -74,7 +74,7 @@ func TestWhatNeedsMoreRights(t *testing.T) {
 		APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"},
 	})
 	if err := patch(reader, `{"spec":{"credentialsBindingName":"other"}}`); err != nil {
-		t.Errorf("other credentials by one who may read both: %v", err)
+		t.Errorf("other credentials by a user who may read both: %v", err)
 	}
 
 	own := g.newShoot()
@@ -105,7 +105,7 @@ func TestWhatNeedsMoreRights(t *testing.T) {
 		refuse(t, verb, editor.Create(g.ctx, profile(spec),
 			client.DryRunAll), apierrors.IsForbidden, `needs the verb "`+verb+`"`)
 		if err := privileged.Create(g.ctx, profile(spec), client.DryRunAll); err != nil {
-			t.Errorf("%s by one who has the verb: %v", verb, err)
+			t.Errorf("%s by a user with the verb: %v", verb, err)
 		}
 	}
 	if err := editor.Create(g.ctx, profile(corev1beta1.NamespacedCloudProfileSpec{
@@ -115,17 +115,17 @@ func TestWhatNeedsMoreRights(t *testing.T) {
 	}
 }
 
-// What cannot be completed is refused with what there is.
+// Versions and images that cannot be completed are rejected with the available ones.
 func TestShootsThatCannotBeCompleted(t *testing.T) {
 	g := newGarden(t)
 	for what, tc := range map[string]struct {
 		change func(*corev1beta1.ShootSpec)
 		text   string
 	}{
-		"a minor that is not offered": {
+		"a minor version that is not offered": {
 			func(s *corev1beta1.ShootSpec) { s.Kubernetes.Version = "1.30" }, "spec.kubernetes.version",
 		},
-		"a minor that has only a preview": {
+		"a minor version that has only a preview": {
 			func(s *corev1beta1.ShootSpec) { s.Kubernetes.Version = "1.37" }, "spec.kubernetes.version",
 		},
 		"no version at all": {
@@ -149,7 +149,7 @@ func TestShootsThatCannotBeCompleted(t *testing.T) {
 	for _, text := range []string{
 		"could not find referenced cloud profile", `spec.cloudProfile.name: Not found: "none"`, strconv.Quote(g.profile.Name),
 	} {
-		refuse(t, "a profile that is not there", err, apierrors.IsInternalError, text)
+		refuse(t, "a missing profile", err, apierrors.IsInternalError, text)
 	}
 	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueNotFound); !ok ||
 		cause.Field != "spec.cloudProfile.name" {
@@ -161,6 +161,6 @@ func TestShootsThatCannotBeCompleted(t *testing.T) {
 			Kind: "CloudProfile", Name: "none",
 		}},
 	}
-	refuse(t, "a parent that is not there", g.Client.Create(g.ctx, orphan), apierrors.IsBadRequest,
+	refuse(t, "a missing parent", g.Client.Create(g.ctx, orphan), apierrors.IsBadRequest,
 		`spec.parent.name: parent CloudProfile "none" does not exist`)
 }

@@ -78,20 +78,20 @@ func TestShootGeneration(t *testing.T) {
 	for _, step := range []struct {
 		name, patch, subresource string
 		bump                     bool
-		annotation               string // Of the operation, afterwards.
+		annotation               string // Value of the operation annotation afterwards.
 	}{
 		{name: "a changed spec bumps", patch: `{"spec":{"purpose":"testing"}}`, bump: true},
 		{name: "an unchanged spec does not bump", patch: `{"spec":{"purpose":"testing"}}`},
 		{name: "labels do not bump", patch: `{"metadata":{"labels":{"a":"b"}}}`},
 		{name: "an operation without a last operation waits", patch: annotate("reconcile"), annotation: "reconcile"},
 		{name: "status does not bump", patch: operation("Processing"), subresource: "status", annotation: "reconcile"},
-		{name: "reconcile bumps and goes", patch: annotate("reconcile"), bump: true},
+		{name: "reconcile bumps and is removed", patch: annotate("reconcile"), bump: true},
 		{name: "maintain stays without a bump", patch: annotate("maintain"), annotation: "maintain"},
 		{name: "a rotation bumps and stays", patch: annotate("rotate-observability-credentials"), bump: true,
 			annotation: "rotate-observability-credentials"},
-		{name: "the operation is taken away", patch: `{"metadata":{"annotations":{"gardener.cloud/operation":null}}}`},
+		{name: "the operation is removed", patch: `{"metadata":{"annotations":{"gardener.cloud/operation":null}}}`},
 		{name: "a failed operation", patch: operation("Failed"), subresource: "status"},
-		{name: "retry of a failed operation bumps and goes", patch: annotate("retry"), bump: true},
+		{name: "retry of a failed operation bumps and is removed", patch: annotate("retry"), bump: true},
 		{name: "confined changes", patch: `{"spec":{"maintenance":{"confineSpecUpdateRollout":true}}}`},
 		{name: "a confined change waits", patch: `{"spec":{"purpose":"development"}}`},
 		{name: "hibernation does not wait", patch: `{"spec":{"hibernation":{"enabled":true}}}`, bump: true},
@@ -110,7 +110,7 @@ func TestShootGeneration(t *testing.T) {
 		}
 	}
 	if shoot.Annotations[corev1beta1.AnnotationNeedsRetryOperation] == "" {
-		t.Error("a confined change of a failed Shoot does not ask for a retry")
+		t.Error("a confined change of a failed Shoot does not request a retry")
 	}
 }
 
@@ -204,7 +204,7 @@ func TestOneMoveAtATime(t *testing.T) {
 	}
 	report(first.Name, corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationStateSucceeded)
 	for _, part := range []string{"metadata.annotations: nothing but", "spec.backup", `taint "reserved"`} {
-		// All reasons at once.
+		// All errors at once.
 		err := g.patch(shoot,
 			`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}},"spec":{"seedName":"`+third.Name+`"}}`,
 			"binding")
@@ -214,14 +214,14 @@ func TestOneMoveAtATime(t *testing.T) {
 	refuse(t, "a change", g.patch(shoot, `{"spec":{"purpose":"testing"}}`), apierrors.IsForbidden,
 		"rescheduled to a new seed")
 	refuse(t, "a third Seed", g.patch(shoot, bind(third.Name), "binding"), apierrors.IsForbidden, "call that off first")
-	g.mustPatch(shoot, bind(first.Name), "binding") // It is called off.
+	g.mustPatch(shoot, bind(first.Name), "binding") // It is cancelled.
 	g.mustPatch(shoot, `{"spec":{"purpose":"testing"}}`)
 	g.mustPatch(shoot, bind(second.Name), "binding")
 	report(first.Name, corev1beta1.LastOperationTypeMigrate, corev1beta1.LastOperationStateProcessing)
 	refuse(t, "a third Seed", g.patch(shoot, bind(third.Name), "binding"), apierrors.IsForbidden, "(Migrate Processing)")
 	g.mustPatch(shoot, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)
 	refuse(t, "deletion", g.Client.Delete(g.ctx, shoot), apierrors.IsForbidden, "is being moved")
-	g.mustPatch(shoot, bind(first.Name), "binding") // It is called off after it has begun.
+	g.mustPatch(shoot, bind(first.Name), "binding") // It is cancelled after it has begun.
 	report(first.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateSucceeded)
 	g.mustPatch(shoot, bind(second.Name), "binding")
 	report(second.Name, corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateProcessing)
@@ -311,14 +311,14 @@ func TestOlderSpellings(t *testing.T) {
 	}); *shoot.Spec.CloudProfile != want {
 		t.Errorf("cloudProfile is %v, want %v", *shoot.Spec.CloudProfile, want)
 	}
-	// A profile of another hierarchy is refused, which shows that the older spelling was understood.
+	// A profile of another hierarchy is rejected, which shows that the older spelling was parsed.
 	if err := g.patch(shoot, `{"spec":{"cloudProfileName":"`+other.Name+`"}}`); !apierrors.IsForbidden(err) ||
 		!strings.Contains(err.Error(), "spec.cloudProfile") {
 		t.Errorf("changed older spelling: %v", err)
 	}
 }
 
-// publishCA gives a Shoot what its gardenlet publishes.
+// publishCA publishes the CA of a Shoot as its gardenlet does.
 func (g *garden) publishCA(shoot *corev1beta1.Shoot) *pki.CA {
 	g.t.Helper()
 	ca, err := pki.NewCA("client", clock.RealClock{})
@@ -392,6 +392,6 @@ func TestKubeconfigRequests(t *testing.T) {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 	if _, err := request(g.ClientAs(t, "nobody"), nil); !apierrors.IsForbidden(err) {
-		t.Errorf("a stranger's request: %v", err)
+		t.Errorf("the request of a user without a role: %v", err)
 	}
 }

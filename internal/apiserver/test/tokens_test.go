@@ -62,13 +62,13 @@ func TestTokensOfWorkloadIdentities(t *testing.T) {
 	other := *context
 	other.UID = "another"
 	_, err = ask(nil, &other)
-	refuse(t, "an object that was there before", err, apierrors.IsInvalid, "spec.contextObject.uid")
+	refuse(t, "an existing object", err, apierrors.IsInvalid, "spec.contextObject.uid")
 	other = *context
 	other.Kind = "Hut"
 	_, err = ask(nil, &other)
-	refuse(t, "a kind that is not the garden's", err, apierrors.IsBadRequest, "Hut")
+	refuse(t, "a kind of another API", err, apierrors.IsBadRequest, "Hut")
 	if err := g.ClientAs(t, "nobody").SubResource("token").Create(g.ctx, identity,
 		&securityv1alpha1.TokenRequest{}); !apierrors.IsForbidden(err) {
-		t.Errorf("a token for somebody without the role: %v", err)
+		t.Errorf("a token for a user without the role: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// heard collects what a client is warned of.
+// heard collects the warnings of a client.
 type heard struct {
 	sync.Mutex
 	texts []string
@@ -29,7 +29,7 @@ func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _ strin
 	h.texts = append(h.texts, text)
 }
 
-// take returns what was heard since the last call.
+// take returns the warnings since the last call.
 func (h *heard) take() []string {
 	h.Lock()
 	defer h.Unlock()
@@ -72,7 +72,7 @@ func TestClientsAreWarned(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = g.Client.Delete(context.WithoutCancel(t.Context()), object) // What is left goes with the server.
+			_ = g.Client.Delete(context.WithoutCancel(t.Context()), object) // Remaining objects are deleted with the server.
 		})
 	}
 

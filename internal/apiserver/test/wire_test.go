@@ -261,7 +261,7 @@ func TestOpenAPIHasFieldDocs(t *testing.T) {
 		"operations.gardener.cloud/v1alpha1",
 	} {
 		if err := json.Unmarshal(raw(t, e, "application/json", "/openapi/v3/apis/%s", gv), &v3); err != nil {
-			// Adds to the ones before.
+			// Adds to the previous ones.
 			t.Fatal(err)
 		}
 	}
@@ -282,7 +282,7 @@ func TestOpenAPIHasFieldDocs(t *testing.T) {
 	})
 }
 
-// documented checks that kubectl explain has something to say about each of our types and fields.
+// documented checks that kubectl explain has a description of each of our types and fields.
 func documented(t *testing.T, document string, schemas map[string]any) {
 	t.Helper()
 	const ours = "com.github.gardener."
@@ -305,8 +305,9 @@ func documented(t *testing.T, document string, schemas map[string]any) {
 			}
 		}
 	}
-	// There were 247 and 966 when this was written; fewer would mean that the names have changed and nothing is looked at.
+	// There were 247 and 966 when this was written; far fewer would mean that the names have changed and nothing is
+	// checked.
 	if types < 200 || fields < 900 {
-		t.Errorf("%s: looked at %d types with %d fields only", document, types, fields)
+		t.Errorf("%s: only %d types with %d fields were checked", document, types, fields)
 	}
 }

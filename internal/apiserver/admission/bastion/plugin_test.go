@@ -17,7 +17,7 @@ func TestComplete(t *testing.T) {
 	messages := map[string]error{}
 	for name, tc := range map[string]struct {
 		change func(*corev1beta1.Shoot)
-		want   string // Part of the refusal.
+		want   string // Part of the error.
 	}{
 		"a Shoot with machines": {func(*corev1beta1.Shoot) {}, ""},
 		"a Shoot that goes":     {func(s *corev1beta1.Shoot) { s.DeletionTimestamp = &metav1.Time{} }, "being deleted"},

@@ -62,21 +62,21 @@ func TestVerbsOfProject(t *testing.T) {
 		"the owner adds a member": {
 			"alice", project("alice", member("bob", "viewer")), project("alice"), nil,
 		},
-		"somebody else adds a member": {
+		"another user adds a member": {
 			"bob", project("alice", member("bob", "admin")), project("alice"), []string{"manage-members"},
 		},
-		"somebody else adds a robot": {"bob", project("alice", robot), project("alice"), nil},
-		"somebody else changes a role": {
+		"another user adds a robot": {"bob", project("alice", robot), project("alice"), nil},
+		"another user changes a role": {
 			"bob", project("alice", member("bob", "admin")), project("alice", member("bob", "viewer")),
 			[]string{"manage-members"},
 		},
-		"the owner hands the project over":     {"alice", project("bob"), project("alice"), nil},
-		"somebody else takes the project over": {"bob", project("bob"), project("alice"), []string{"manage-members"}},
+		"the owner hands the project over":    {"alice", project("bob"), project("alice"), nil},
+		"another user takes the project over": {"bob", project("bob"), project("alice"), []string{"manage-members"}},
 		"nobody is exempt for the whitelist": {
 			"alice", tolerates(project("alice"), "garden-dev", "x"), project("alice"),
 			[]string{"modify-spec-tolerations-whitelist"},
 		},
-		"what defaulting adds is no change": {
+		"defaulting is no change": {
 			"alice", tolerates(project("alice"), "garden", "seed.gardener.cloud/protected"), project("alice"), nil,
 		},
 		"the whitelist decides before the membership": {
@@ -105,7 +105,7 @@ func TestPoolsOfAControlPlane(t *testing.T) {
 		now, old *corev1beta1.Shoot
 		want     []string // Fields.
 	}{
-		"a pool begins to run the control plane": {
+		"a pool gets the control plane": {
 			shoot(other, hosting), shoot(other, plain), []string{"spec.provider.workers[1].controlPlane"},
 		},
 		"a pool ends to run it": {
@@ -125,7 +125,7 @@ func TestPoolsOfAControlPlane(t *testing.T) {
 	}
 }
 
-// Everybody is refused every verb. The golden file shows what they are told.
+// All users are denied all verbs. The golden file has the errors.
 func TestRefusals(t *testing.T) {
 	in := metav1.ObjectMeta{Namespace: "garden-dev", Name: "apple"}
 	alice, bob := person("alice"), person("bob")
@@ -212,13 +212,13 @@ func TestRefusals(t *testing.T) {
 		}
 		messages[name] = err
 		if err := validate(t, tc.object, tc.old, authorizer.DecisionAllow, nil); err != nil {
-			t.Errorf("%s by one who has the verb: %v", name, err)
+			t.Errorf("%s by a user with the verb: %v", name, err)
 		}
 	}
 	golden.Messages(t, messages)
 	if err := validate(t, shoot(hosting), nil, authorizer.DecisionNoOpinion,
 		errors.New("no connection")); !apierrors.IsInternalError(err) {
-		t.Errorf("nobody can be asked: %v", err)
+		t.Errorf("the authorizer is unavailable: %v", err)
 	}
 }
 
@@ -227,7 +227,7 @@ func leaving(p *corev1beta1.Project) *corev1beta1.Project {
 	return p
 }
 
-// validate is a request of bob for whom all verbs are decided alike.
+// validate makes a request of bob with the same decision for all verbs.
 func validate(t *testing.T, object, old client.Object, decision authorizer.Decision, fault error) error {
 	operation, before := admission.Update, runtime.Object(old)
 	if old == nil {

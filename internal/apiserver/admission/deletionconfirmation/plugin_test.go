@@ -31,7 +31,7 @@ func TestRecord(t *testing.T) {
 	}{
 		"confirmed now":                  {now: map[string]string{confirmation: "true"}, want: "alice"},
 		"confirmed with a forged record": {now: map[string]string{confirmation: "1", confirmedBy: "bob"}, want: "alice"},
-		"confirmed before by somebody else": {
+		"confirmed before by another user": {
 			now: map[string]string{confirmation: "true"}, old: map[string]string{
 				confirmation: "true", confirmedBy: "bob",
 			}, want: "bob",
@@ -70,10 +70,10 @@ func TestNeedsSecondPerson(t *testing.T) {
 		user  string
 		want  bool
 	}{
-		"the same person":         {shoot("alice", important), "alice", true},
-		"another person":          {shoot("bob", important), "alice", false},
-		"an unimportant Shoot":    {shoot("alice", nil), "alice", false},
-		"a robot may do it alone": {shoot(robot, important), robot, false},
+		"the same person":                {shoot("alice", important), "alice", true},
+		"another person":                 {shoot("bob", important), "alice", false},
+		"an unimportant Shoot":           {shoot("alice", nil), "alice", false},
+		"a robot may confirm and delete": {shoot(robot, important), robot, false},
 	} {
 		if got := needsSecondPerson(project, tc.shoot, tc.user); got != tc.want {
 			t.Errorf("%s: %t", name, got)
@@ -132,17 +132,17 @@ func TestRefusals(t *testing.T) {
 		"a Shoot, confirmed by the same": {&corev1beta1.Shoot{
 			ObjectMeta: meta(important, confirmation, "true", confirmedBy, "alice"),
 		}, "Shoot", false},
-		"a Shoot, confirmed by somebody else": {&corev1beta1.Shoot{
+		"a Shoot, confirmed by another user": {&corev1beta1.Shoot{
 			ObjectMeta: meta(important, confirmation, "true", confirmedBy, "bob"),
 		}, "Shoot", true},
 		"a Project, not confirmed": {
 			&corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}, "Project", false,
 		},
-		"a ShootState, not confirmed":      {&corev1beta1.ShootState{ObjectMeta: meta(nil)}, "ShootState", false},
-		"a ShootState of a Shoot":          {stateOf("pear", "new"), "ShootState", false},
-		"a ShootState of a former Shoot":   {stateOf("pear", "old"), "ShootState", true},
-		"a ShootState whose Shoot is gone": {stateOf("apple", "1"), "ShootState", true},
-		"a Seed":                           {&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, "Seed", true},
+		"a ShootState, not confirmed":     {&corev1beta1.ShootState{ObjectMeta: meta(nil)}, "ShootState", false},
+		"a ShootState of a Shoot":         {stateOf("pear", "new"), "ShootState", false},
+		"a ShootState of a former Shoot":  {stateOf("pear", "old"), "ShootState", true},
+		"a ShootState of a deleted Shoot": {stateOf("apple", "1"), "ShootState", true},
+		"a Seed":                          {&corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, "Seed", true},
 	} {
 		a := admission.NewAttributesRecord(nil, tc.object, corev1beta1.SchemeGroupVersion.WithKind(tc.kind),
 			tc.object.GetNamespace(), tc.object.GetName(),

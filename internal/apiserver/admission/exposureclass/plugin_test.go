@@ -27,7 +27,7 @@ func TestMerge(t *testing.T) {
 		"a Shoot without rules gets those of the class": {
 			want: corev1beta1.ShootSpec{SeedSelector: class.SeedSelector, Tolerations: class.Tolerations},
 		},
-		"rules are added to each other": {
+		"rules are merged": {
 			spec: corev1beta1.ShootSpec{
 				SeedSelector: selector([]string{"other", "local"}, map[string]string{"a": "b"}),
 				Tolerations:  []corev1beta1.Toleration{{Key: "x"}},

@@ -127,6 +127,6 @@ func TestTypesOfASeed(t *testing.T) {
 		Spec: corev1beta1.BackupBucketSpec{Provider: corev1beta1.BackupBucketProvider{Type: "store"}},
 	}
 	if errs := missing(usesOf(bucket), map[key]offer{{"BackupBucket", "store"}: {}}); len(errs) > 0 {
-		t.Errorf("a bucket that somebody serves: %v", errs)
+		t.Errorf("a bucket of a registered type: %v", errs)
 	}
 }

@@ -37,7 +37,7 @@ func TestCleanedUp(t *testing.T) {
 		"the deletion continues": {corev1beta1.ShootStatus{
 			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Processing", Progress: 100},
 		}, false},
-		"the deletion is not whole": {corev1beta1.ShootStatus{
+		"the deletion is not complete": {corev1beta1.ShootStatus{
 			TechnicalID: "x", LastOperation: &corev1beta1.LastOperation{Type: "Delete", State: "Succeeded", Progress: 99},
 		}, false},
 		"it is deleted": {corev1beta1.ShootStatus{

@@ -76,7 +76,7 @@ func TestFillSeed(t *testing.T) {
 		t.Errorf("fillSeed() (-want +got):\n%s", diff)
 	}
 	if errs := contradictions(&got, newShoot()); len(errs) > 0 {
-		t.Errorf("what was filled in contradicts the Shoot: %v", errs)
+		t.Errorf("the derived fields contradict the Shoot: %v", errs)
 	}
 
 	shoot := newShoot(func(s *corev1beta1.Shoot) {
@@ -91,7 +91,7 @@ func TestFillSeed(t *testing.T) {
 		},
 	}
 	if diff := cmp.Diff(own, dnsProvider(shoot, domains)); diff != "" {
-		t.Errorf("provider of the Shoot's own (-want +got):\n%s", diff)
+		t.Errorf("DNS provider of the Shoot (-want +got):\n%s", diff)
 	}
 }
 

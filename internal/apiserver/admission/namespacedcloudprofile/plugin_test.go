@@ -59,13 +59,13 @@ func TestOverrides(t *testing.T) {
 		"another class for an image": {
 			images("os", imageVersion("1.0.0", date, classified)), []string{"spec.machineImages[0].versions[0].classification"},
 		},
-		"a version of one's own": {images("os", imageVersion("2.0.0", nil, classified)), nil},
-		"an image of one's own":  {images("mine", imageVersion("1.0.0", nil, classified)), nil},
+		"an additional version": {images("os", imageVersion("2.0.0", nil, classified)), nil},
+		"an image of one's own": {images("mine", imageVersion("1.0.0", nil, classified)), nil},
 		"a machine type that the parent has": {
 			corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "small"}}},
 			[]string{"spec.machineTypes[0]"},
 		},
-		"a machine type of one's own": {
+		"an additional machine type": {
 			corev1beta1.NamespacedCloudProfileSpec{MachineTypes: []corev1beta1.MachineType{{Name: "large"}}}, nil,
 		},
 	} {
@@ -101,13 +101,13 @@ func TestLost(t *testing.T) {
 	if errs := lost(spec("1.36.3", nil), spec("1.36.3", ptr.To[int32](3)), shoots); len(errs) > 0 {
 		t.Errorf("nothing is lost: %v", errs)
 	}
-	for i := range 12 { // Answers name some of them.
+	for i := range 12 { // Errors name some of them.
 		shoots = append(shoots, *shoots[0].DeepCopy())
 		shoots[i+1].Name = fmt.Sprintf("s%02d", i)
 	}
 	errs := lost(spec("1.36.3", nil), spec("1.37.0", ptr.To[int32](2)), shoots)
 	if len(errs) != 2 {
-		t.Errorf("a version and nodes are lost: %v", errs)
+		t.Errorf("a version and nodes are missing: %v", errs)
 	}
 	golden.Messages(t, map[string]error{"a version and nodes": errs.ToAggregate()})
 }
@@ -148,11 +148,11 @@ func TestALaterDateStaysWhileItIsNeeded(t *testing.T) {
 		shoots []corev1beta1.Shoot
 		want   int
 	}{
-		"both dates go":           {past, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{shoot}, 2},
-		"both stay":               {past, child, []corev1beta1.Shoot{shoot}, 0},
-		"the parent's are later":  {future, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{shoot}, 0},
-		"nobody uses the version": {past, &corev1beta1.NamespacedCloudProfileSpec{}, nil, 0},
-		"the user goes":           {past, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{leaving}, 0},
+		"both dates go":          {past, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{shoot}, 2},
+		"both stay":              {past, child, []corev1beta1.Shoot{shoot}, 0},
+		"the parent's are later": {future, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{shoot}, 0},
+		"the version is unused":  {past, &corev1beta1.NamespacedCloudProfileSpec{}, nil, 0},
+		"the user goes":          {past, &corev1beta1.NamespacedCloudProfileSpec{}, []corev1beta1.Shoot{leaving}, 0},
 	} {
 		errs := unexpired(tc.now, child, parent(tc.parent), tc.shoots, now)
 		messages[name] = errs.ToAggregate()
@@ -175,7 +175,7 @@ func TestUpdateStrategyOfTheParentsImage(t *testing.T) {
 		"an image of its own":          {image("own", "patch"), image("own", "major"), image("os", "major"), false},
 		"an image that the parent has": {image("os", "patch"), image("os", "major"), image("os", "major"), true},
 		"the same strategy":            {image("os", "major"), image("os", "major"), image("os", "minor"), false},
-		"an override that is new":      {image("os", "patch"), nil, image("os", "major"), false},
+		"a new override":               {image("os", "patch"), nil, image("os", "major"), false},
 	} {
 		errs := updateStrategies(&corev1beta1.NamespacedCloudProfileSpec{
 			MachineImages: tc.now,
@@ -205,11 +205,11 @@ func TestOwnVersionsAreNotBornExpired(t *testing.T) {
 		allowed string
 		want    int
 	}{
-		"an own version":                 {image("os", "1.1.0", future), "", 0},
-		"an own version that expired":    {image("os", "1.1.0", past), "", 1},
-		"an own image that expired":      {image("own", "1.0.0", past), "", 1},
-		"an own image that is allowed":   {image("own", "1.0.0", past), "true", 0},
-		"a version of the parent's ends": {image("os", "1.0.0", past), "", 0},
+		"an own version":                      {image("os", "1.1.0", future), "", 0},
+		"an own version that expired":         {image("os", "1.1.0", past), "", 1},
+		"an own image that expired":           {image("own", "1.0.0", past), "", 1},
+		"an additional image that is allowed": {image("own", "1.0.0", past), "true", 0},
+		"a version of the parent expires":     {image("os", "1.0.0", past), "", 0},
 	} {
 		profile := &corev1beta1.NamespacedCloudProfile{}
 		profile.Annotations = map[string]string{corev1beta1.AnnotationAllowExpiredVersions: tc.allowed}

@@ -10,7 +10,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// The plugins that are off by default change Shoots when they are switched on.
+// The plugins that are disabled by default change Shoots when they are enabled.
 func TestPluginsThatAreOff(t *testing.T) {
 	configurations := map[string]string{
 		"ShootDNSRewriting": "apiVersion: shootdnsrewriting.admission.gardener.cloud/v1alpha1\nkind: Configuration\ncommonSuffixes: [a.example.org]\n",
@@ -58,11 +58,11 @@ func TestPluginsThatAreOff(t *testing.T) {
 			}
 		}
 		if made.Handles(admission.Update) || made.Handles(admission.Delete) {
-			t.Errorf("%s changes Shoots that are there", plugin.name)
+			t.Errorf("%s changes existing Shoots", plugin.name)
 		}
 		delete(effects, plugin.name)
 	}
 	for name := range effects {
-		t.Errorf("%s is on, or there is no such plugin", name)
+		t.Errorf("%s is enabled, or there is no such plugin", name)
 	}
 }

@@ -24,16 +24,16 @@ import (
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
 )
 
-// unfilled are caches that must not be read yet.
+// unfilled is a cache that must not be read yet.
 type unfilled struct{ t *testing.T }
 
 func (u unfilled) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	u.t.Errorf("reads %T %s out of a cache that is not filled", object, key)
+	u.t.Errorf("reads %T %s from a cache that is not filled", object, key)
 	return nil
 }
 
 func (u unfilled) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	u.t.Errorf("lists %T out of a cache that is not filled", list)
+	u.t.Errorf("lists %T from a cache that is not filled", list)
 	return nil
 }
 
@@ -46,7 +46,7 @@ func (empty) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...
 
 func (empty) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// waiting are the plugins that decide by cached objects, with the resources of which they do.
+// waiting are the plugins whose decisions depend on cached objects, with the resources concerned.
 var waiting = map[string]string{
 	"ResourceReferenceManager":        "backupbuckets backupentries cloudprofiles controllerregistrations credentialsbindings projects secretbindings seeds shoots",
 	"ExtensionValidator":              "backupbuckets seeds shoots",
@@ -163,7 +163,7 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 	}
 }
 
-// decidesLater says whether a plugin asks the client to try again.
+// decidesLater says whether a plugin tells the client to retry.
 func decidesLater(
 	t *testing.T, plugin admission.Interface, resource string, operation admission.Operation,
 	object func(string) client.Object,

@@ -35,7 +35,7 @@ func TestOwnerIsAMember(t *testing.T) {
 	} {
 		project := &corev1beta1.Project{Spec: corev1beta1.ProjectSpec{Members: tc.members}}
 		project.Spec.Owner = ownerOf(project, alice)
-		for range 2 { // A second time adds nobody.
+		for range 2 { // The second call adds nobody.
 			includeOwner(project)
 		}
 		if *project.Spec.Owner != tc.owner || len(project.Spec.Members) != tc.count {

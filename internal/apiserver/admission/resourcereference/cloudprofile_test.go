@@ -40,7 +40,7 @@ func TestWhatIsInUseStays(t *testing.T) {
 		limit *int32
 		want  []string
 	}{
-		"unused versions may go": {profile([]string{"1.36.3", "1.35.4"}, []string{"1.0.0"}), nil, nil},
+		"unused versions may be removed": {profile([]string{"1.36.3", "1.35.4"}, []string{"1.0.0"}), nil, nil},
 		"the control plane counts": {
 			profile([]string{"1.35.4", "1.34.4"}, []string{"1.0.0"}), nil, []string{"spec.kubernetes.versions"},
 		},
@@ -50,8 +50,8 @@ func TestWhatIsInUseStays(t *testing.T) {
 		"images count": {
 			profile([]string{"1.36.3", "1.35.4"}, []string{"1.1.0"}), nil, []string{"spec.machineImages"},
 		},
-		"nodes count":                {old, ptr.To[int32](1), []string{"spec.limits.maxNodesTotal"}},
-		"as many nodes as there are": {old, ptr.To[int32](2), nil},
+		"nodes count":            {old, ptr.To[int32](1), []string{"spec.limits.maxNodesTotal"}},
+		"as many nodes as exist": {old, ptr.To[int32](2), nil},
 	} {
 		var got []string
 		errs := usedByShoot(removedFrom(tc.now, old), tc.limit, shoot)

@@ -119,7 +119,7 @@ func TestRefusedCredentials(t *testing.T) {
 	})
 	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "s", errors.New("no token"))
 	if errs, err := refusedCopy(b, forbidden); err != nil || len(errs) != 1 || errs[0].Field != "secretRef" {
-		t.Errorf("refused by a webhook: %v, %v", errs, err)
+		t.Errorf("rejected by a webhook: %v, %v", errs, err)
 	}
 	if errs, err := refusedCopy(b, errors.New("no connection")); err == nil || len(errs) > 0 {
 		t.Errorf("not asked: %v, %v", errs, err)

@@ -49,7 +49,7 @@ users: [{name: a, user: {` + user + `}}]
 `
 }
 
-// garden has one of most things. The user may get all of them but the Secret "hidden".
+// garden has one object of most kinds. The user may get all of them except the Secret "hidden".
 func garden(t *testing.T) *plugin {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -153,7 +153,7 @@ func garden(t *testing.T) *plugin {
 	}}}
 }
 
-// Every rule that the plugin's rows in docs/controllers/admission.md tell.
+// Every rule in the plugin's rows of docs/controllers/admission.md.
 func TestRules(t *testing.T) {
 	shoot := func(changes ...func(*corev1beta1.ShootSpec)) *corev1beta1.Shoot {
 		s := &corev1beta1.Shoot{ObjectMeta: in(dev, "pear")}
@@ -236,7 +236,7 @@ func TestRules(t *testing.T) {
 
 	messages := map[string]error{}
 	for name, tc := range map[string]struct {
-		object, old client.Object // Without an object: deletion.
+		object, old client.Object // nil means a deletion.
 		allowed     bool
 	}{
 		"BackupBucket: an unknown Seed": {
@@ -289,7 +289,7 @@ func TestRules(t *testing.T) {
 		"Shoot: an unknown resource": {object: resource("Secret", "none")},
 		"Shoot: a hidden resource":   {object: resource("Secret", "hidden")},
 		"Shoot: a resource":          {object: resource("Secret", "good"), allowed: true},
-		"Shoot: a resource that was there": {
+		"Shoot: an existing resource": {
 			object: resource("Secret", "none"), old: resource("Secret", "none"), allowed: true,
 		},
 		"Shoot: an unknown audit policy": {object: audit("none")},
@@ -313,7 +313,7 @@ func TestRules(t *testing.T) {
 		"Shoot: authorization with a hidden kubeconfig":  {object: authorized("hidden")},
 		"Shoot: authorization with files and programs":   {object: authorized("files")},
 		"Shoot: authorization by an unencrypted webhook": {object: authorized("unencrypted")},
-		"Shoot: authorization that was there, whatever it holds now": {
+		"Shoot: existing authorization, whatever it contains now": {
 			object: labelled(authorized("files")), old: authorized("files"), allowed: true,
 		},
 		"Shoot: an admission plugin without kubeconfig": {object: server(func(s *corev1beta1.KubeAPIServerConfig) {
@@ -352,7 +352,7 @@ func TestRules(t *testing.T) {
 	golden.Messages(t, messages)
 }
 
-// A version that thousands of Shoots use must not make an answer of megabytes.
+// A version that thousands of Shoots use must not cause an error of megabytes.
 func TestUsersOfAVersionAreNamedInModeration(t *testing.T) {
 	shoots := make([]corev1beta1.Shoot, 5000)
 	for i := range shoots {

@@ -37,7 +37,7 @@ func TestReserveForAll(t *testing.T) {
 	} {
 		shoot := &corev1beta1.Shoot{}
 		shoot.Spec.Kubernetes.Kubelet = tc.kubelet
-		for range 2 { // A second time changes nothing.
+		for range 2 { // The second call changes nothing.
 			reserveForAll(shoot)
 			if got := show(shoot.Spec.Kubernetes.Kubelet); got != tc.want {
 				t.Errorf("%s: %q, want %q", name, got, tc.want)
@@ -76,12 +76,12 @@ func TestReserveByMachine(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", joined, want)
 	}
 	if shoot.Spec.Kubernetes.Kubelet.KubeReserved != nil {
-		t.Error("reserves for all pools, too")
+		t.Error("also reserves for all pools")
 	}
 	shoot.Spec.Kubernetes.Kubelet.KubeReserved = &corev1beta1.KubeletConfigReserved{}
 	shoot.Spec.Provider.Workers = []corev1beta1.Worker{{Machine: corev1beta1.Machine{Type: "large"}}}
 	if reserveByMachine(shoot, types); shoot.Spec.Provider.Workers[0].Kubernetes != nil {
-		t.Error("overrides what the Shoot reserves for all pools")
+		t.Error("overrides the Shoot's reservation for all pools")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestPoolsFollowWhatHoldsForAll(t *testing.T) {
 			shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
 			of(kubelet(200, "90m")),
 		},
-		"settings of the pool's own": {
+		"the pool's own settings": {
 			shoot(kubelet(200, ""), of(kubelet(50, "90m"))), shoot(kubelet(110, ""), of(kubelet(50, "90m"))),
 			of(kubelet(50, "90m")),
 		},
@@ -118,11 +118,11 @@ func TestPoolsFollowWhatHoldsForAll(t *testing.T) {
 			shoot(kubelet(200, ""), of(kubelet(110, "1"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
 			of(kubelet(110, "1")),
 		},
-		"a change of something else": {
+		"an unrelated change": {
 			shoot(kubelet(110, ""), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
 			of(kubelet(110, "90m")),
 		},
-		"a reservation for all that is new": {
+		"a new reservation for all pools": {
 			shoot(kubelet(200, "1"), of(kubelet(110, "90m"))), shoot(kubelet(110, ""), of(kubelet(110, "90m"))),
 			of(kubelet(110, "90m")),
 		},
@@ -130,7 +130,7 @@ func TestPoolsFollowWhatHoldsForAll(t *testing.T) {
 		"a pool that had none": {
 			shoot(kubelet(200, ""), of(kubelet(110, ""))), shoot(kubelet(110, ""), nil), of(kubelet(110, "")),
 		},
-		"a Shoot that begins to have settings": {
+		"a Shoot that gets settings": {
 			shoot(kubelet(200, ""), of(kubelet(110, "90m"))), shoot(nil, of(kubelet(110, "90m"))), of(kubelet(110, "90m")),
 		},
 	} {
@@ -141,7 +141,7 @@ func TestPoolsFollowWhatHoldsForAll(t *testing.T) {
 	}
 	unknown := shoot(kubelet(200, ""), of(kubelet(110, "90m")))
 	if followGlobal(unknown, &corev1beta1.Shoot{}); *unknown.Spec.Provider.Workers[0].Kubernetes.Kubelet.MaxPods != 110 {
-		t.Error("a new pool follows what it was not made from")
+		t.Error("a new pool gets other settings")
 	}
 }
 

@@ -90,11 +90,11 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		object, old runtime.Object
 		allowed     bool
 	}{
-		"somebody else is not restricted": {
+		"other users are not restricted": {
 			caller: &user.DefaultInfo{Name: "alice"}, operation: admission.Create, object: &corev1beta1.CloudProfile{},
 			allowed: true,
 		},
-		"the name alone makes no gardenlet": {
+		"the name alone is not sufficient": {
 			caller: &user.DefaultInfo{Name: gardenlet.Name}, operation: admission.Create, object: &corev1beta1.CloudProfile{},
 			allowed: true,
 		},
@@ -114,7 +114,7 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		"a Shoot that it takes over": {
 			operation: admission.Update, object: shoot("mine", "mine"), old: shoot("mine", "other"), allowed: true,
 		},
-		"a Shoot that it pushes to another Seed": {
+		"a Shoot that it binds to another Seed": {
 			operation: admission.Update, object: shoot("mine", "other"), old: shoot("mine", "mine"),
 		},
 		"a Shoot that it hands over": {
@@ -123,10 +123,10 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		"a Shoot that it releases": {
 			operation: admission.Update, object: shoot("other", ""), old: shoot("other", "mine"), allowed: true,
 		},
-		"a Shoot that it hands to a third": {
+		"a Shoot that it hands to a third Seed": {
 			operation: admission.Update, object: shoot("other", "third"), old: shoot("other", "mine"),
 		},
-		"a Shoot that it only forgets": {
+		"a Shoot whose status it clears": {
 			operation: admission.Update, object: shoot("mine", ""), old: shoot("mine", "mine"),
 		},
 		"a Shoot of another Seed": {
@@ -171,19 +171,19 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		"a new Seed with credentials offered to all": {
 			operation: admission.Create, object: seedWith("offered-to-all"), allowed: true,
 		},
-		"a new Seed with credentials of another":    {operation: admission.Create, object: seedWith("offered-to-other")},
-		"a new Seed with credentials nobody offers": {operation: admission.Create, object: seedWith("hidden")},
-		"a new Seed with credentials that are not":  {operation: admission.Create, object: seedWith("missing")},
-		"its Seed with the credentials it has": {
+		"a new Seed with credentials of another":  {operation: admission.Create, object: seedWith("offered-to-other")},
+		"a new Seed with credentials not offered": {operation: admission.Create, object: seedWith("hidden")},
+		"a new Seed with missing credentials":     {operation: admission.Create, object: seedWith("missing")},
+		"its Seed with its credentials": {
 			operation: admission.Update, object: seedWith("hidden"), old: seedWith("hidden"), allowed: true,
 		},
 		"its Seed with other credentials": {
 			operation: admission.Update, object: seedWith("hidden"), old: seedWith("offered"),
 		},
-		"its Shoot with a Secret more": {
+		"its Shoot with an additional Secret": {
 			operation: admission.Update, object: shootWith("hidden"), old: shootWith(""),
 		},
-		"its Shoot with a Secret less": {
+		"its Shoot with one Secret less": {
 			operation: admission.Update, object: shootWith(""), old: shootWith("hidden"), allowed: true,
 		},
 		"its Shoot with a Secret it reads already": {
@@ -192,14 +192,14 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		"its bucket with credentials it reads": {
 			operation: admission.Create, object: bucket("mine", "readable"), allowed: true,
 		},
-		"its bucket with credentials it does not": {operation: admission.Create, object: bucket("mine", "offered")},
+		"its bucket with credentials it cannot read": {operation: admission.Create, object: bucket("mine", "offered")},
 		"its entry in a bucket it reads": {
 			operation: admission.Create, object: inBucket("readable"), allowed: true,
 		},
-		"its entry in a bucket it does not": {
+		"its entry in a bucket it cannot read": {
 			operation: admission.Update, object: inBucket("hidden"), old: inBucket("readable"),
 		},
-		"its installation of something else": {
+		"its installation of another extension": {
 			operation: admission.Update, object: deploying("readable-2"), old: deploying("readable"),
 		},
 		"the state of its Shoot": {

@@ -66,7 +66,7 @@ func TestReservedDomains(t *testing.T) {
 		"a.dev.internal.cloud.example":          true, // The internal name of another Shoot.
 		"A.dev.Internal.cloud.example":          true,
 		"internal.cloud.example":                true,
-		"cloud.example":                         true, // Above.
+		"cloud.example":                         true, // A parent domain.
 		"notinternal.cloud.example":             false,
 		"mine.internal.two.example":             true,
 		"other.two.example":                     false,
@@ -101,7 +101,7 @@ func TestAssignedPrimaryProvider(t *testing.T) {
 		"the one from before": {
 			dns(provider("a", nil), provider("b", nil)), dns(provider("b", ptr.To(true)), provider("a", nil)), "b",
 		},
-		"another if the one before is gone": {dns(provider("c", nil)), dns(provider("b", ptr.To(true))), "c"},
+		"another if the previous one is gone": {dns(provider("c", nil)), dns(provider("b", ptr.To(true))), "c"},
 	} {
 		restorePrimary(tc.now, tc.old)
 		markPrimary(tc.now)

@@ -46,7 +46,7 @@ func TestTasksOfAnUpdate(t *testing.T) {
 		"another infrastructure": {shootWith(func(s *corev1beta1.Shoot) {
 			s.Spec.Provider.InfrastructureConfig = &runtime.RawExtension{Raw: []byte("{}")}
 		}), shootWith(), infrastructure},
-		"no SSH access any more": {shootWith(ssh(false)), shootWith(ssh(true)), infrastructure},
+		"SSH access disabled": {shootWith(ssh(false)), shootWith(ssh(true)), infrastructure},
 		"another domain": {
 			shootWith(func(s *corev1beta1.Shoot) { s.Spec.DNS = &corev1beta1.DNS{Domain: ptr.To("a")} }), shootWith(), dns,
 		},
@@ -139,10 +139,10 @@ func TestRetryOfAFailedShootInTheWindow(t *testing.T) {
 		now, old *corev1beta1.Shoot
 		want     string
 	}{
-		"a change of a failed one": {shoot(true, "testing", "Failed"), shoot(true, "evaluation", "Failed"), "true"},
-		"no change":                {shoot(true, "testing", "Failed"), shoot(true, "testing", "Failed"), ""},
-		"one that has not failed":  {shoot(true, "testing", "Error"), shoot(true, "evaluation", "Error"), ""},
-		"changes are made at once": {shoot(false, "testing", "Failed"), shoot(false, "evaluation", "Failed"), ""},
+		"a change of a failed Shoot":     {shoot(true, "testing", "Failed"), shoot(true, "evaluation", "Failed"), "true"},
+		"no change":                      {shoot(true, "testing", "Failed"), shoot(true, "testing", "Failed"), ""},
+		"a Shoot that has not failed":    {shoot(true, "testing", "Error"), shoot(true, "evaluation", "Error"), ""},
+		"changes are rolled out at once": {shoot(false, "testing", "Failed"), shoot(false, "evaluation", "Failed"), ""},
 	} {
 		update(tc.now, tc.old)
 		if got := tc.now.Annotations[corev1beta1.AnnotationNeedsRetryOperation]; got != tc.want {

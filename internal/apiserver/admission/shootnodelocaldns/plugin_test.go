@@ -13,9 +13,9 @@ func TestEnable(t *testing.T) {
 		given   *corev1beta1.SystemComponents
 		want    bool
 	}{
-		"a Shoot with workers":    {pool, nil, true},
-		"a Shoot without workers": {nil, nil, false},
-		"a Shoot that wants none": {pool, &corev1beta1.SystemComponents{NodeLocalDNS: &corev1beta1.NodeLocalDNS{}}, false},
+		"a Shoot with workers":     {pool, nil, true},
+		"a Shoot without workers":  {nil, nil, false},
+		"a Shoot that disables it": {pool, &corev1beta1.SystemComponents{NodeLocalDNS: &corev1beta1.NodeLocalDNS{}}, false},
 	} {
 		shoot := &corev1beta1.Shoot{}
 		shoot.Spec.Provider.Workers, shoot.Spec.SystemComponents = tc.workers, tc.given

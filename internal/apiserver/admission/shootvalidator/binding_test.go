@@ -14,7 +14,7 @@ import (
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
 )
 
-// bindings answers with an error, or with bindings for one provider type.
+// bindings returns an error, or bindings for one provider type.
 type bindings struct {
 	client.Reader
 	provider string
@@ -43,14 +43,14 @@ func TestProviderOfBinding(t *testing.T) {
 		want   string
 		failed error
 	}{
-		"none":                                {shootOn(""), bindings{err: down}, "", nil},
-		"a SecretBinding":                     {secret, bindings{provider: "local"}, "local", nil},
-		"a SecretBinding without provider":    {secret, bindings{}, "", nil},
-		"a SecretBinding that is gone":        {secret, bindings{err: gone}, "", nil},
-		"a SecretBinding not to be read":      {secret, bindings{err: down}, "", down},
-		"a CredentialsBinding":                {credentials, bindings{provider: "local"}, "local", nil},
-		"a CredentialsBinding that is gone":   {credentials, bindings{err: gone}, "", nil},
-		"a CredentialsBinding not to be read": {credentials, bindings{err: down}, "", down},
+		"none":                             {shootOn(""), bindings{err: down}, "", nil},
+		"a SecretBinding":                  {secret, bindings{provider: "local"}, "local", nil},
+		"a SecretBinding without provider": {secret, bindings{}, "", nil},
+		"a missing SecretBinding":          {secret, bindings{err: gone}, "", nil},
+		"an unreadable SecretBinding":      {secret, bindings{err: down}, "", down},
+		"a CredentialsBinding":             {credentials, bindings{provider: "local"}, "local", nil},
+		"a missing CredentialsBinding":     {credentials, bindings{err: gone}, "", nil},
+		"an unreadable CredentialsBinding": {credentials, bindings{err: down}, "", down},
 	} {
 		p := &plugin{hortusadmission.Base{Objects: &hortusadmission.Objects{Cached: tc.reader, Live: tc.reader}}}
 		got, err := p.providerOfBinding(t.Context(), tc.shoot)

@@ -30,7 +30,7 @@ func TestCredentialsChange(t *testing.T) {
 			&credentialsChange{migration: true, from: secret("a"), to: identity}, "WorkloadIdentity",
 		},
 		"to other credentials": {&credentialsChange{from: secret("a"), to: secret("b")}, ""},
-		"by somebody who may not read all of it": {&credentialsChange{
+		"by a user who may not read all Secrets": {&credentialsChange{
 			from: secret("a"), to: secret("b"), unreadable: []corev1.ObjectReference{secret("b")},
 		}, "get Secret garden-dev/b"},
 	} {
@@ -53,12 +53,12 @@ func TestManagedIssuer(t *testing.T) {
 		request request
 		want    string
 	}{
-		"none":                         {request{shoot: shootOn("")}, ""},
-		"where the landscape has them": {request{shoot: shootOn("", managed), issuers: true}, ""},
-		"where it has none":            {request{shoot: shootOn("", managed)}, "manages no issuers"},
-		"where it has none any more":   {request{old: shootOn("", managed), shoot: shootOn("", managed, purpose)}, ""},
-		"with one of its own":          {request{shoot: shootOn("", managed, own), issuers: true}, "must not be set"},
-		"with one of its own later": {
+		"none":                                {request{shoot: shootOn("")}, ""},
+		"where the landscape manages issuers": {request{shoot: shootOn("", managed), issuers: true}, ""},
+		"where it has none":                   {request{shoot: shootOn("", managed)}, "manages no issuers"},
+		"where it no longer manages issuers":  {request{old: shootOn("", managed), shoot: shootOn("", managed, purpose)}, ""},
+		"with one of its own":                 {request{shoot: shootOn("", managed, own), issuers: true}, "must not be set"},
+		"with an own issuer later": {
 			request{old: shootOn("", managed), shoot: shootOn("", managed, own)}, "must not be set",
 		},
 		"removed":                            {request{old: shootOn("", managed), shoot: shootOn("")}, "cannot be removed"},

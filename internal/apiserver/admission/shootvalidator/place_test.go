@@ -47,7 +47,7 @@ func TestSelectorOfAPlacedShoot(t *testing.T) {
 		"removal": {
 			request{old: shootOn("x", selector("test")), shoot: shootOn("x"), seed: seed}, "cannot be removed",
 		},
-		"one that stays but fails": {request{
+		"one that stays, but fails": {request{
 			old: shootOn("x", selector("prod")), shoot: shootOn("x", selector("prod"), purpose), seed: seed,
 		}, ""},
 	} {
@@ -188,7 +188,7 @@ func TestZonesOfTheControlPlane(t *testing.T) {
 		"not one of the Seed's": {
 			pinning, request{shoot: shootOn("x", zones("d")), seed: seedNamed("x")}, []string{"spec.controlPlane.zones[0]"},
 		},
-		"not one of the Seed's, bound": {
+		"not a zone of the Seed, bound": {
 			pinning, request{old: shootOn("", zones("d")), shoot: shootOn("x", zones("d")), seed: seedNamed("x")},
 			[]string{"spec.controlPlane.zones[0]"},
 		},

@@ -64,11 +64,11 @@ func TestSeedChanges(t *testing.T) {
 	messages := map[string]error{}
 	for name, tc := range map[string]struct {
 		request request
-		want    string // Part of the refusal; empty: allowed.
+		want    string // Part of the error; empty: allowed.
 	}{
-		"creation without a Seed":      {request{shoot: shootOn("")}, ""},
-		"creation with a Seed":         {request{shoot: shootOn("x"), seed: seedNamed("x")}, "shoots/binding"},
-		"creation by one who may bind": {request{shoot: shootOn("x"), seed: seedNamed("x"), mayBind: true}, ""},
+		"creation without a Seed":         {request{shoot: shootOn("")}, ""},
+		"creation with a Seed":            {request{shoot: shootOn("x"), seed: seedNamed("x")}, "shoots/binding"},
+		"creation by a user who may bind": {request{shoot: shootOn("x"), seed: seedNamed("x"), mayBind: true}, ""},
 		"a plain edit": {
 			request{old: shootOn(""), shoot: shootOn("x"), seed: seedNamed("x")}, "subresource shoots/binding",
 		},
@@ -101,7 +101,7 @@ func TestSeedChanges(t *testing.T) {
 			binding: true, old: shootOn("x", runsOn("x"), state("Create", "Error")),
 			shoot: shootOn("y", runsOn("x"), state("Create", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, "still being created"},
-		"a way out of a destination that fails": {request{
+		"a move away from a failing destination": {request{
 			binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Error")),
 			shoot: shootOn("y", runsOn("x"), state("Restore", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, ""},
@@ -117,7 +117,7 @@ func TestSeedChanges(t *testing.T) {
 			binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), purpose), seed: seedNamed("x"),
 			oldSeed: seedNamed("y"),
 		}, "nothing but"},
-		"a move called off that has begun": {request{
+		"a move cancelled that has begun": {request{
 			binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")),
 			shoot: shootOn("x", runsOn("x"), state("Migrate", "Processing")), seed: seedNamed("x"), oldSeed: seedNamed("y"),
 		}, ""},
@@ -125,7 +125,7 @@ func TestSeedChanges(t *testing.T) {
 		"a plain edit with a dead source": {request{
 			old: shootOn("x", runsOn("x")), shoot: shootOn("x", runsOn("x"), dead("x")),
 		}, "only through the subresource"},
-		"a plain edit beside a dead source": {request{
+		"a plain edit in addition to a dead source": {request{
 			old: shootOn("y", runsOn("x"), dead("x")), shoot: shootOn("y", runsOn("x"), dead("x"), label),
 		}, ""},
 		"a dead source": {request{
@@ -143,7 +143,7 @@ func TestSeedChanges(t *testing.T) {
 		"a dead source of nothing": {request{
 			binding: true, old: shootOn("x"), shoot: shootOn("y", dead("x")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, "not on any Seed"},
-		"a dead source of what is deleted": {request{
+		"a dead source of a Shoot in deletion": {request{
 			binding: true, old: shootOn("x", runsOn("x"), gone), shoot: shootOn("y", runsOn("x"), gone, dead("x")),
 			seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, ""},
@@ -155,14 +155,14 @@ func TestSeedChanges(t *testing.T) {
 			binding: true, old: shootOn("y", runsOn("x"), gone, dead("x")), shoot: shootOn("x", runsOn("x"), gone),
 			seed: seedNamed("x"), oldSeed: seedNamed("y"),
 		}, ""},
-		"another Seed for what has not begun": {request{
+		"another Seed for a move that has not begun": {request{
 			binding: true, old: shootOn("x", gone), shoot: shootOn("y", gone), seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, ""},
 		"a source that has died in a move": {request{
 			binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")),
 			shoot: shootOn("y", runsOn("x"), state("Migrate", "Processing"), dead("x")), seed: seedNamed("y"),
 		}, ""},
-		"a dead source, another way": {request{
+		"a dead source, another destination": {request{
 			binding: true, old: shootOn("y", runsOn("x"), state("Migrate", "Processing")), shoot: shootOn("z", runsOn("x"),
 				state("Migrate", "Processing"), dead("x")), seed: seedNamed("z"), oldSeed: seedNamed("y"),
 		}, ""},
@@ -176,7 +176,7 @@ func TestSeedChanges(t *testing.T) {
 		"a change on a Seed that goes": {request{
 			old: shootOn("x"), shoot: shootOn("x", purpose), seed: seedNamed("x", deleting),
 		}, "being deleted"},
-		"the confirmation on a Seed that goes": {request{old: shootOn("x"), seed: seedNamed("x", deleting),
+		"the confirmation on a Seed in deletion": {request{old: shootOn("x"), seed: seedNamed("x", deleting),
 			shoot: shootOn("x", func(s *corev1beta1.Shoot) {
 				s.Annotations = map[string]string{corev1beta1.AnnotationConfirmationDeletion: "true"}
 			})}, ""},

@@ -13,7 +13,7 @@ import (
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
 )
 
-// entries answers with an error, or with a BackupEntry.
+// entries returns an error, or a BackupEntry.
 type entries struct {
 	client.Reader
 	from string
@@ -55,11 +55,11 @@ func TestNotRestorable(t *testing.T) {
 		"an early time": {
 			shoot(""), "time=2026-01-31T14:59:59Z", entries{from: from}, "2026-01-31T15:00:00Z, on", nil,
 		},
-		"a point that can be restored":   {shoot(""), "revision=1000", entries{from: from}, "", nil},
+		"a restorable point":             {shoot(""), "revision=1000", entries{from: from}, "", nil},
 		"no point yet":                   {shoot(""), "revision=1000", entries{}, "completely created", nil},
 		"no BackupEntry":                 {shoot(""), "revision=1000", entries{err: gone}, "no BackupEntry", nil},
-		"a BackupEntry not to be read":   {shoot(""), "revision=1000", entries{err: down}, "", down},
-		"what is no point, if it passed": {shoot(""), "tomorrow", entries{err: down}, "must be revision=", nil},
+		"an unreadable BackupEntry":      {shoot(""), "revision=1000", entries{err: down}, "", down},
+		"an invalid point, if it passed": {shoot(""), "tomorrow", entries{err: down}, "must be revision=", nil},
 	} {
 		p := &plugin{hortusadmission.Base{Objects: &hortusadmission.Objects{Live: tc.reader}}}
 		got, err := p.notRestorable(t.Context(), shoot(tc.now), tc.old)

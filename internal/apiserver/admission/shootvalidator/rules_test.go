@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/internal/versionclass"
 )
 
-// offering is a profile with a little of everything.
+// offering is a profile with a few entries of all kinds.
 func offering(t *testing.T) *hortusadmission.Profile {
 	t.Helper()
 	version := func(v string) corev1beta1.ExpirableVersion { return corev1beta1.ExpirableVersion{Version: v} }
@@ -51,7 +51,7 @@ func offering(t *testing.T) *hortusadmission.Profile {
 
 var now = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 
-// asOffered returns a Shoot that the profile offers, with changes.
+// asOffered returns a Shoot that the profile allows, with changes.
 func asOffered(seed string, changes ...func(*corev1beta1.Shoot)) *corev1beta1.Shoot {
 	shoot := &corev1beta1.Shoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "apple"},
@@ -84,7 +84,7 @@ func firstPool(change func(*corev1beta1.Worker)) func(*corev1beta1.Shoot) {
 
 type seedChange = func(*corev1beta1.Seed)
 
-// The cases are named by the numbers in docs/controllers/admission.md, where the order is told.
+// The names of the cases begin with the numbers of the rules in docs/controllers/admission.md, which are in order.
 func TestRules(t *testing.T) {
 	project := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
 	leaving := project.DeepCopy()
@@ -174,8 +174,8 @@ func TestRules(t *testing.T) {
 			}
 			r.shoot.Labels = map[string]string{corev1beta1.LabelPrefixSeedName + "y": "true"}
 		}), true},
-		"05 a move after another":      {move(seedNamed("y"), state("Restore", "Succeeded"), arrived("x")), true},
-		"05 a move that is called off": {move(seedNamed("y"), state("Reconcile", "Succeeded"), arrived("y")), true},
+		"05 a move after another":     {move(seedNamed("y"), state("Restore", "Succeeded"), arrived("x")), true},
+		"05 a move that is cancelled": {move(seedNamed("y"), state("Reconcile", "Succeeded"), arrived("y")), true},
 		"05 a move before another has begun": {
 			move(seedNamed("y"), state("Reconcile", "Succeeded"), arrived("z")), false,
 		},
@@ -196,7 +196,7 @@ func TestRules(t *testing.T) {
 		"05 a move away from a Seed without backups": {
 			with(move(seedNamed("y")), func(r *request) { r.oldSeed.Spec.Backup = nil }), false,
 		},
-		"05 a move away from a Seed that is gone": {
+		"05 a move away from a deleted Seed": {
 			with(move(seedNamed("y")), func(r *request) { r.oldSeed = nil }), true,
 		},
 		"05 a move for which much is wrong": {with(move(seedNamed("y", deleting, defaults("example.com"),

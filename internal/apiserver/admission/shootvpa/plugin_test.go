@@ -14,9 +14,9 @@ func TestEnable(t *testing.T) {
 		given   *corev1beta1.VerticalPodAutoscaler
 		want    bool
 	}{
-		"a Shoot with workers":    {pool, nil, true},
-		"a Shoot without workers": {nil, nil, false},
-		"a Shoot that wants none": {pool, off, false},
+		"a Shoot with workers":     {pool, nil, true},
+		"a Shoot without workers":  {nil, nil, false},
+		"a Shoot that disables it": {pool, off, false},
 	} {
 		shoot := &corev1beta1.Shoot{}
 		shoot.Spec.Provider.Workers, shoot.Spec.Kubernetes.VerticalPodAutoscaler = tc.workers, tc.given

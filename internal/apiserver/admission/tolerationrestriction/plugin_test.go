@@ -43,7 +43,7 @@ func TestRefused(t *testing.T) {
 		"no whitelist at all": {
 			now: []string{"a", "b"}, refused: []string{"spec.tolerations[0]", "spec.tolerations[1]"},
 		},
-		"a Shoot without tolerations needs no answer": {},
+		"a Shoot without tolerations needs no Project": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

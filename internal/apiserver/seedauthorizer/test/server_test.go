@@ -1,4 +1,4 @@
-// Package test checks the seed authorizer behind a real kube-apiserver, which asks it as in production.
+// Package test checks the seed authorizer behind a real kube-apiserver, which calls it as in production.
 package test
 
 import (
@@ -53,7 +53,7 @@ func writeKey(path string) error {
 	}), 0o600)
 }
 
-// side is one seed with a project of its own.
+// side is one seed with its own project.
 type side struct {
 	gardenlet client.Client
 	extension client.Client
@@ -64,7 +64,7 @@ type side struct {
 	credentials *corev1.Secret
 	// bastion leads to the Shoot.
 	bastion *operationsv1alpha1.Bastion
-	// managed makes a Seed of another Shoot on the seed.
+	// managed makes another Shoot on the seed a Seed.
 	managed *seedmanagementv1alpha1.ManagedSeed
 }
 
@@ -147,7 +147,7 @@ func newBastion(namespace, shoot string) *operationsv1alpha1.Bastion {
 	return bastion
 }
 
-// newManagedSeed makes a Seed of a new Shoot on a seed.
+// newManagedSeed makes a new Shoot on a seed a Seed.
 func (g *garden) newManagedSeed(profile, seed string) *seedmanagementv1alpha1.ManagedSeed {
 	g.t.Helper()
 	shoot := g.newShoot(corev1beta1.GardenNamespace, profile, seed)
@@ -266,12 +266,12 @@ func TestSeedsAreFenced(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
 	note := `{"metadata":{"annotations":{"note":"x"}}}`
-	env.Eventually(t, "the gardenlet may read what was made last", func() (bool, error) {
+	env.Eventually(t, "the gardenlet may read the newest object", func() (bool, error) {
 		err := errors.Join(get(a.bastion)(t.Context(), a.gardenlet), get(a.managed)(t.Context(), a.gardenlet))
 		return err == nil, err
 	})
 
-	// Each is tried as the gardenlet of a: on what is its own, and the same on what is the other's.
+	// Each request is sent as the gardenlet of a, for its own objects and for the other's.
 	t.Run("gardenlets", func(t *testing.T) {
 		for name, tc := range map[string]struct {
 			own, other request
@@ -290,7 +290,7 @@ func TestSeedsAreFenced(t *testing.T) {
 				status(b.shoot, `{"status":{"gardener":{"id":"i","name":"n","version":"v"}}}`),
 			},
 			"delete Shoot": {nil, remove(a.shoot)},
-			"help itself to a Secret": {
+			"claim a Secret": {
 				nil,
 				patch(a.shoot,
 					`{"spec":{"resources":[{"name":"r","resourceRef":{"apiVersion":"v1","kind":"Secret","name":"unused"}}]}}`),
@@ -305,15 +305,15 @@ func TestSeedsAreFenced(t *testing.T) {
 				patch(a.seed,
 					`{"spec":{"dns":{"provider":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"hortus-apiserver"}}}}}`),
 			},
-			"register Seed":             {nil, create(newSeed("stranger", a.credentials.Name))},
-			"read credentials of Seed":  {get(a.credentials), get(b.credentials)},
-			"read the garden's Secrets": {nil, get(secretIn("garden", "hortus-apiserver"))},
-			"read cloud credentials":    {get(secretIn(a.namespace, "cloud")), get(secretIn(b.namespace, "cloud"))},
-			"read what nothing needs":   {nil, get(secretIn(a.namespace, "unused"))},
-			"list Secrets":              {nil, list(&corev1.SecretList{}, client.InNamespace("seed-"+b.seed.Name))},
-			"list Secrets of a project": {nil, list(&corev1.SecretList{}, client.InNamespace(a.namespace))},
-			"list all Secrets":          {nil, list(&corev1.SecretList{})},
-			"change cloud credentials":  {nil, patch(secretIn(a.namespace, "cloud"), note)},
+			"register Seed":                     {nil, create(newSeed("stranger", a.credentials.Name))},
+			"read credentials of Seed":          {get(a.credentials), get(b.credentials)},
+			"read the garden's Secrets":         {nil, get(secretIn("garden", "hortus-apiserver"))},
+			"read cloud credentials":            {get(secretIn(a.namespace, "cloud")), get(secretIn(b.namespace, "cloud"))},
+			"read an object that nothing needs": {nil, get(secretIn(a.namespace, "unused"))},
+			"list Secrets":                      {nil, list(&corev1.SecretList{}, client.InNamespace("seed-"+b.seed.Name))},
+			"list Secrets of a project":         {nil, list(&corev1.SecretList{}, client.InNamespace(a.namespace))},
+			"list all Secrets":                  {nil, list(&corev1.SecretList{})},
+			"change cloud credentials":          {nil, patch(secretIn(a.namespace, "cloud"), note)},
 			"read binding": {
 				get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "cloud"}}),
 				get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "cloud"}}),
@@ -423,7 +423,7 @@ func TestSeedsAreFenced(t *testing.T) {
 				}
 				if tc.other != nil {
 					if err := tc.other(t.Context(), a.gardenlet); !apierrors.IsForbidden(err) {
-						t.Errorf("what is not its own: %v", err)
+						t.Errorf("objects of the other: %v", err)
 					}
 				}
 			})
@@ -476,7 +476,7 @@ func TestSeedsAreFenced(t *testing.T) {
 		if err := e.Client.Delete(t.Context(), shoot); err != nil {
 			t.Fatal(err)
 		}
-		env.Eventually(t, "the credentials are out of reach", func() (bool, error) {
+		env.Eventually(t, "the credentials are unreadable", func() (bool, error) {
 			err := get(secret)(t.Context(), a.gardenlet)
 			return apierrors.IsForbidden(err), err
 		})
@@ -518,7 +518,7 @@ func TestSeedsAreFenced(t *testing.T) {
 		}
 	})
 
-	t.Run("others are not asked about", func(t *testing.T) {
+	t.Run("other users are not reviewed", func(t *testing.T) {
 		if err := get(secretIn("garden", "hortus-apiserver"))(t.Context(),
 			e.ClientAs(t, "alice")); !apierrors.IsForbidden(err) {
 			t.Errorf("a user without roles: %v", err)

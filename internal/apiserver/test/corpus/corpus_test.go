@@ -1,4 +1,4 @@
-// Package corpus checks that the server answers as the pure functions do, with the cases of api/testdata/corpus.
+// Package corpus checks that the server responds as the pure functions do, with the cases of api/testdata/corpus.
 package corpus
 
 import (
@@ -27,14 +27,14 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// beginning is a time at which nothing has expired, for cases that do not depend on time.
+// beginning is a time at which nothing has expired, for cases that do not depend on the time.
 var beginning = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var clock = clocktesting.NewFakePassiveClock(beginning)
 
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithClock(clock), env.WithGardenAPI(func(o *apiserver.Options) {
-		// The cases are about single objects, and most of what they refer to does not exist.
+		// The cases are about single objects, and most objects that they refer to do not exist.
 		o.Recommended.Admission.DisablePlugins = slices.DeleteFunc(plugins.Names(),
 			func(name string) bool { return name == extensionlabels.Name })
 	}))
@@ -49,7 +49,7 @@ func TestServerAnswersLikePureFunctions(t *testing.T) {
 	namespaces := map[string]bool{"garden": true}
 	for _, c := range cases {
 		if c.Server != "" || len(c.Features) > 0 {
-			continue // The file says why, or the case needs a server with other feature gates.
+			continue // The file has the reason, or the case requires a server with other feature gates.
 		}
 		t.Run(strings.TrimSuffix(c.File, ".yaml"), func(t *testing.T) {
 			clock.SetTime(beginning)
@@ -91,7 +91,7 @@ func wanted(c corpus.Case) []string {
 	return want
 }
 
-// send makes the request of a case without storing its result, and returns the causes of a refusal.
+// send makes the request of a case as a dry run, and returns the causes of a rejection.
 func send(t *testing.T, e *env.Environment, c corpus.Case, object *unstructured.Unstructured) ([]string, error) {
 	ctx := t.Context()
 	if c.Operation == corpus.Create {
@@ -118,7 +118,7 @@ func send(t *testing.T, e *env.Environment, c corpus.Case, object *unstructured.
 	}
 	if window := corpus.Get(stored.Object, "spec.maintenance.timeWindow"); window != nil &&
 		corpus.Get(c.Object, "spec.maintenance.timeWindow") == nil &&
-		object.GetKind() == "Shoot" { // The default is a random one.
+		object.GetKind() == "Shoot" { // The default is random.
 		if err := corpus.Set(object.Object, "spec.maintenance.timeWindow", window); err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func send(t *testing.T, e *env.Environment, c corpus.Case, object *unstructured.
 	return causes(e.Client.Update(ctx, object, client.DryRunAll))
 }
 
-// store makes the stored object of a case, with its status and, if it has one, its deletion.
+// store creates the stored object of a case, with its status and, if set, its deletion timestamp.
 func store(t *testing.T, e *env.Environment, object *unstructured.Unstructured) error {
 	deleting := object.GetDeletionTimestamp() != nil
 	if deleting {
@@ -158,7 +158,7 @@ func store(t *testing.T, e *env.Environment, object *unstructured.Unstructured) 
 	return e.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 }
 
-// causes returns the causes of a refusal in the form of the cases.
+// causes returns the causes of a rejection in the form of the cases.
 func causes(err error) ([]string, error) {
 	if err == nil {
 		return nil, nil
@@ -174,7 +174,7 @@ func causes(err error) ([]string, error) {
 	return list, nil
 }
 
-// plain makes numbers of both sources comparable.
+// plain makes the numbers of both sources comparable.
 func plain(value any) any {
 	raw, err := json.Marshal(value)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// shoots returns a function that makes Shoots of a project, each with a pool of machines of 8 cores and 16 GiB.
+// shoots returns a function that creates Shoots in a project, each with a pool of machines with 8 cores and 16 GiB.
 func shoots(t *testing.T, e *env.Environment) func() *corev1beta1.Shoot {
 	t.Helper()
 	namespace := *e.Project(t).Spec.Namespace
@@ -69,7 +69,7 @@ func TestAdmissionIsConfigured(t *testing.T) {
 	err := e.Client.Create(t.Context(), other)
 	if !apierrors.IsForbidden(err) ||
 		!strings.Contains(err.Error(), "only the following tolerations are allowed: [everybody, whoever=asks]") {
-		t.Errorf("a toleration that the landscape allows with a value only: %v", err)
+		t.Errorf("a toleration that the landscape allows only with a value: %v", err)
 	}
 
 	if kubelet := shoot.Spec.Kubernetes.Kubelet; kubelet == nil || kubelet.KubeReserved == nil ||
@@ -91,7 +91,7 @@ func TestAdmissionIsConfigured(t *testing.T) {
 		t.Errorf("a pool of the selected Shoot has %+v", pool)
 	}
 	if failSwapOn := selected.Spec.Provider.Workers[0].Kubernetes.Kubelet.FailSwapOn; failSwapOn == nil || !*failSwapOn {
-		t.Error("what holds for all pools is not kept for the pool")
+		t.Error("the reservation for all pools is not kept for the pool")
 	}
 
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"kubernetes":{"kubelet":{"maxPods":200}}}}`))
@@ -105,11 +105,11 @@ func TestAdmissionIsConfigured(t *testing.T) {
 
 	if dns := shoot.Spec.SystemComponents.CoreDNS; dns == nil || dns.Rewriting == nil ||
 		len(dns.Rewriting.CommonSuffixes) != 1 {
-		t.Errorf("a plugin that is switched on does not do its work: %+v", dns)
+		t.Errorf("an enabled plugin has no effect: %+v", dns)
 	}
 	unconfirmed := newShoot()
 	e.Create(t, unconfirmed)
 	if err := e.Client.Delete(t.Context(), unconfirmed); err != nil {
-		t.Errorf("deletion is confirmed by a plugin that is switched off: %v", err)
+		t.Errorf("a disabled plugin requires a confirmation: %v", err)
 	}
 }

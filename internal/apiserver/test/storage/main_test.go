@@ -1,5 +1,5 @@
-// Package storage checks what the API server keeps in etcd and how its admission is set, configured as the garden's
-// chart configures it.
+// Package storage checks what the API server stores in etcd and the settings of its admission, with the configuration
+// of the garden's chart.
 package storage
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithGardenAPI(func(o *apiserver.Options) {
-		// The directory of the serving certificate ends with the environment.
+		// The directory of the serving certificate is removed with the environment.
 		dir := filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile)
 		for key, path := range map[string]*string{
 			"encryption.yaml": &o.Recommended.Etcd.EncryptionProviderConfigFilepath,

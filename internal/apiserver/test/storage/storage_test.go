@@ -74,13 +74,13 @@ func TestSecretsAreEncryptedInEtcd(t *testing.T) {
 		}
 		if !bytes.HasPrefix(value, []byte("k8s:enc:secretbox:v1:key1:")) || bytes.Contains(value, []byte(marker)) ||
 			bytes.Contains(value, []byte(encoded)) {
-			t.Errorf("%s can be read: %.200q", key, value)
+			t.Errorf("%s is stored in plain text: %.200q", key, value)
 		}
 		if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			t.Errorf("read %s: %v", key, err)
 		}
 	}
-	// What is not encrypted can be found in this way.
+	// This search finds unencrypted values.
 	stored, err := e.Stored(t.Context(), etcdPrefix+"quotas/"+namespace+"/q")
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("%d quotas, %v", len(stored), err)
@@ -92,7 +92,7 @@ func TestSecretsAreEncryptedInEtcd(t *testing.T) {
 	}
 }
 
-// largeState is beyond the limits of etcd (1.5 MiB), its client (2 MiB) and the server library (3 MiB), and cannot be
+// largeState exceeds the limits of etcd (1.5 MiB), its client (2 MiB) and the server library (3 MiB), and cannot be
 // compressed.
 const largeState = 20 << 20
 
@@ -168,8 +168,8 @@ func TestLargeShootState(t *testing.T) {
 	}
 }
 
-// watchStates returns a function that waits for the next event. It reads the stream itself: the client library takes
-// events of at most 16 MiB, so nobody can keep large ShootStates in a cache.
+// watchStates returns a function that waits for the next event. It reads the stream itself: the client library supports
+// events of at most 16 MiB, so caches cannot hold large ShootStates.
 func watchStates(t *testing.T, e *env.Environment, namespace string) func(string) *corev1beta1.ShootState {
 	t.Helper()
 	http, err := rest.HTTPClientFor(e.Config)
@@ -217,7 +217,7 @@ func TestOnlyShootStatesAreLarge(t *testing.T) {
 	}
 }
 
-// The chart and the server must agree on what is large.
+// The chart and the server must have the same limits.
 func TestChartLetsEtcdTakeLargeObjects(t *testing.T) {
 	objects, err := gardenChart()
 	if err != nil {

@@ -18,11 +18,11 @@ func TestWhatSaysNothingIsRemoved(t *testing.T) {
 		addons *corev1beta1.Addons
 		kept   bool
 	}{
-		"no addons":              {nil, false},
-		"empty addons":           {&corev1beta1.Addons{}, false},
-		"a dashboard that is on": {&corev1beta1.Addons{KubernetesDashboard: dashboard(true)}, true},
-		"one that is off":        {&corev1beta1.Addons{KubernetesDashboard: dashboard(false)}, false},
-		"an ingress that is off": {&corev1beta1.Addons{
+		"no addons":            {nil, false},
+		"empty addons":         {&corev1beta1.Addons{}, false},
+		"an enabled dashboard": {&corev1beta1.Addons{KubernetesDashboard: dashboard(true)}, true},
+		"one that is off":      {&corev1beta1.Addons{KubernetesDashboard: dashboard(false)}, false},
+		"a disabled ingress": {&corev1beta1.Addons{
 			KubernetesDashboard: dashboard(false), NginxIngress: &corev1beta1.NginxIngress{},
 		}, true},
 	} {
@@ -40,7 +40,7 @@ func TestWhatSaysNothingIsRemoved(t *testing.T) {
 				s.Spec.Kubernetes.KubeAPIServer.EnableAnonymousAuthentication)
 		}
 	}
-	for version, kept := range map[string]bool{"1.32.1": false, "1.33.0": true} { // Validation refuses what is kept.
+	for version, kept := range map[string]bool{"1.32.1": false, "1.33.0": true} { // Validation rejects the kept values.
 		s := shootWith(func(s *corev1beta1.Shoot) {
 			s.Spec.Kubernetes.Version = version
 			s.Spec.Kubernetes.ClusterAutoscaler = &corev1beta1.ClusterAutoscaler{MaxEmptyBulkDelete: ptr.To[int32](1)}
@@ -86,7 +86,7 @@ func TestSpellingsOfTheProfile(t *testing.T) {
 		"one of a project": {
 			pair{nil, ref("NamespacedCloudProfile", "mine")}, pair{}, pair{nil, ref("NamespacedCloudProfile", "mine")},
 		},
-		"from a project's to none": {
+		"from a project's profile to none": {
 			pair{ptr.To("local"), ref("NamespacedCloudProfile", "mine")}, local,
 			pair{nil, ref("NamespacedCloudProfile", "mine")},
 		},

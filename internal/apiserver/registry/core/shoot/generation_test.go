@@ -43,14 +43,14 @@ func TestOperations(t *testing.T) {
 		bump  bool
 		rest  string
 	}{
-		"none":                           {shootWith(done), false, ""},
-		"before the first operation":     {shootWith(asked("reconcile")), false, "reconcile"},
-		"reconcile":                      {shootWith(done, asked("reconcile")), true, ""},
-		"reconcile of a failed Shoot":    {shootWith(failed, asked("reconcile")), false, "reconcile"},
-		"retry":                          {shootWith(failed, asked("retry")), true, ""},
-		"retry of one that did not fail": {shootWith(done, asked("retry")), false, "retry"},
-		"retry with others":              {shootWith(failed, asked("retry;reconcile")), false, "retry;reconcile"},
-		"maintain":                       {shootWith(done, asked("maintain")), false, "maintain"},
+		"none":                                 {shootWith(done), false, ""},
+		"before the first operation":           {shootWith(asked("reconcile")), false, "reconcile"},
+		"reconcile":                            {shootWith(done, asked("reconcile")), true, ""},
+		"reconcile of a failed Shoot":          {shootWith(failed, asked("reconcile")), false, "reconcile"},
+		"retry":                                {shootWith(failed, asked("retry")), true, ""},
+		"retry of a Shoot that has not failed": {shootWith(done, asked("retry")), false, "retry"},
+		"retry with others":                    {shootWith(failed, asked("retry;reconcile")), false, "retry;reconcile"},
+		"maintain":                             {shootWith(done, asked("maintain")), false, "maintain"},
 		"force": {
 			shootWith(done, asked("force-in-place-update")), false, "force-in-place-update",
 		},
@@ -67,22 +67,22 @@ func TestOperations(t *testing.T) {
 		"SSH keys":                  {shootWith(done, asked("rotate-ssh-keypair")), true, "rotate-ssh-keypair"},
 		"SSH keys that nobody has":  {shootWith(done, asked("rotate-ssh-keypair"), noSSH), false, ""},
 		"SSH keys without machines": {shootWith(done, asked("rotate-ssh-keypair"), workerless), false, ""},
-		"SSH keys that nobody has and others": {
+		"SSH keys that do not exist, and others": {
 			shootWith(done, asked("rotate-ssh-keypair;rotate-ca-start"), noSSH), true, "rotate-ca-start",
 		},
 		"all credentials and some": {
 			shootWith(done, asked("rotate-ca-start;rotate-credentials-start;rotate-ssh-keypair")), true,
 			"rotate-credentials-start",
 		},
-		"all credentials and some, no rollout": {
+		"all credentials and some, without rollout": {
 			shootWith(done, asked("rotate-credentials-start-without-workers-rollout;rotate-ca-start-without-workers-rollout")),
 			true, "rotate-credentials-start-without-workers-rollout",
 		},
-		"completion of all credentials and one": {
+		"completion of all credentials and of one": {
 			shootWith(done, asked("rotate-credentials-complete;rotate-serviceaccount-key-complete")), true,
 			"rotate-credentials-complete",
 		},
-		"completion and something else": {
+		"completion and another operation": {
 			shootWith(done, asked("rotate-credentials-complete;rotate-ssh-keypair")), true,
 			"rotate-credentials-complete;rotate-ssh-keypair",
 		},
@@ -130,19 +130,19 @@ func TestGenerationOfAnUpdate(t *testing.T) {
 		bump     bool
 		rest     string
 	}{
-		"nothing":                    {},
-		"the spec":                   {now: list(purpose), bump: true},
-		"the spec, confined":         {now: list(purpose, confined), old: list(confined)},
-		"hibernation, confined":      {now: list(hibernated, confined), old: list(confined), bump: true},
-		"waking up, confined":        {now: list(confined), old: list(hibernated, confined), bump: true},
-		"hibernation said to be off": {now: list(notHibernated, confined), old: list(confined)},
-		"confinement given up":       {old: list(confined), bump: true},
-		"deletion":                   {now: list(deleted), bump: true},
-		"deletion that goes on":      {now: list(deleted), old: list(deleted)},
-		"forced deletion":            {now: list(deleted, forced("yes")), old: list(deleted)},
-		"forced deletion, confirmed": {now: list(deleted, forced("true")), old: list(deleted), bump: true},
-		"forced deletion, still":     {now: list(deleted, forced("true")), old: list(deleted, forced("1"))},
-		"an operation":               {now: list(done, asked("reconcile")), old: list(done), bump: true},
+		"nothing":                         {},
+		"the spec":                        {now: list(purpose), bump: true},
+		"the spec, confined":              {now: list(purpose, confined), old: list(confined)},
+		"hibernation, confined":           {now: list(hibernated, confined), old: list(confined), bump: true},
+		"waking up, confined":             {now: list(confined), old: list(hibernated, confined), bump: true},
+		"hibernation explicitly disabled": {now: list(notHibernated, confined), old: list(confined)},
+		"confinement given up":            {old: list(confined), bump: true},
+		"deletion":                        {now: list(deleted), bump: true},
+		"deletion that goes on":           {now: list(deleted), old: list(deleted)},
+		"forced deletion":                 {now: list(deleted, forced("yes")), old: list(deleted)},
+		"forced deletion, confirmed":      {now: list(deleted, forced("true")), old: list(deleted), bump: true},
+		"forced deletion, still":          {now: list(deleted, forced("true")), old: list(deleted, forced("1"))},
+		"an operation":                    {now: list(done, asked("reconcile")), old: list(done), bump: true},
 		"an operation sent with the spec": {
 			now: list(done, asked("reconcile"), purpose), old: list(done), bump: true, rest: "reconcile",
 		},
@@ -172,15 +172,15 @@ func TestGenerationOfAStatusUpdate(t *testing.T) {
 		now, old func(*corev1beta1.Shoot)
 		want     bool
 	}{
-		"a migration goes on":              {migrate("Processing"), migrate("Pending"), false},
-		"a migration has succeeded":        {migrate("Succeeded"), migrate("Processing"), true},
-		"a migration was given up":         {migrate("Aborted"), migrate("Error"), true},
-		"a migration had succeeded":        {migrate("Succeeded"), migrate("Succeeded"), false},
-		"a reconciliation has succeeded":   {lastly("Reconcile", "Succeeded"), lastly("Reconcile", "Processing"), false},
-		"a rotation waits for its user":    {rotation("Prepared", nil), rotation("Preparing", nil), false},
-		"a rotation goes on by itself":     {rotation("Prepared", ptr.To(true)), rotation("Preparing", ptr.To(true)), true},
-		"a rotation had gone on by itself": {rotation("Prepared", ptr.To(true)), rotation("Prepared", ptr.To(true)), false},
-		"a rotation prepares":              {rotation("Preparing", ptr.To(true)), func(*corev1beta1.Shoot) {}, false},
+		"a migration goes on":            {migrate("Processing"), migrate("Pending"), false},
+		"a migration has succeeded":      {migrate("Succeeded"), migrate("Processing"), true},
+		"a migration was cancelled":      {migrate("Aborted"), migrate("Error"), true},
+		"a migration had succeeded":      {migrate("Succeeded"), migrate("Succeeded"), false},
+		"a reconciliation has succeeded": {lastly("Reconcile", "Succeeded"), lastly("Reconcile", "Processing"), false},
+		"a rotation waits for its user":  {rotation("Prepared", nil), rotation("Preparing", nil), false},
+		"a rotation needs no user":       {rotation("Prepared", ptr.To(true)), rotation("Preparing", ptr.To(true)), true},
+		"a rotation had needed no user":  {rotation("Prepared", ptr.To(true)), rotation("Prepared", ptr.To(true)), false},
+		"a rotation prepares":            {rotation("Preparing", ptr.To(true)), func(*corev1beta1.Shoot) {}, false},
 	} {
 		if got := prepareForStatusUpdate(t.Context(), shootWith(tc.now), shootWith(tc.old)); got != tc.want {
 			t.Errorf("%s: bump = %t", name, got)

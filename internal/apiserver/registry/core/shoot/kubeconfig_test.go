@@ -48,7 +48,7 @@ func TestAddressesInKubeconfigs(t *testing.T) {
 		"addresses stay": {
 			KubeconfigIssuer{Resolve: resolve}, "https://10.0.0.2", server{"a", "https://10.0.0.2", ""},
 		},
-		"what is not known is left alone": {
+		"unknown names stay": {
 			KubeconfigIssuer{Resolve: resolve}, "https://unknown.example.org", server{"a", "https://unknown.example.org", ""},
 		},
 	} {
@@ -67,9 +67,9 @@ func TestLifetimeOfCredentials(t *testing.T) {
 		seconds *int64
 		want    time.Duration
 	}{
-		"as long as usual":                 {nil, time.Hour},
-		"as long as asked for":             {new(int64(600)), 10 * time.Minute},
-		"no longer than the server allows": {new(int64(86400)), 2 * time.Hour},
+		"as long as usual":            {nil, time.Hour},
+		"as long as asked for":        {new(int64(600)), 10 * time.Minute},
+		"cut to the server's maximum": {new(int64(86400)), 2 * time.Hour},
 	} {
 		request := &authenticationv1alpha1.ViewerKubeconfigRequest{
 			Spec: authenticationv1alpha1.ViewerKubeconfigRequestSpec{ExpirationSeconds: tc.seconds},

@@ -129,7 +129,7 @@ func TestContextObject(t *testing.T) {
 		}
 	}
 	if _, err := issuer.contextProblem(t.Context(), object("hidden", "1")); !apierrors.IsForbidden(err) {
-		t.Errorf("one that the caller may not see: %v", err)
+		t.Errorf("an object that the caller may not read: %v", err)
 	}
 }
 
@@ -148,6 +148,6 @@ func TestParseKey(t *testing.T) {
 		}
 	}
 	if _, err := ParseKey([]byte("x")); err == nil {
-		t.Error("something else is read as a key")
+		t.Error("other data is parsed as a key")
 	}
 }
