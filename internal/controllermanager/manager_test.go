@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { env.Main(m, env.WithGardenAPI()) }
 
-// garden is a real API server with the whole controller-manager at work.
+// garden is a real API server with the complete controller-manager.
 type garden struct {
 	*env.Environment
 	t   *testing.T
@@ -152,7 +152,7 @@ func TestControllerManagerOnARealServer(t *testing.T) {
 		Quotas:         []corev1.ObjectReference{{Namespace: namespace, Name: "quota"}}}
 	g.create(credentials)
 	g.eventually("the project is active", project, func() bool { return project.Status.LastActivityTimestamp != nil })
-	g.eventually("the child offers its parent's machine types and its own", child, func() bool {
+	g.eventually("the child profile has its parent's machine types and its own", child, func() bool {
 		return len(child.Status.CloudProfileSpec.MachineTypes) == 2 && child.Status.ObservedGeneration == child.Generation
 	})
 	g.eventually("the credentials are marked", secret, func() bool {
@@ -199,7 +199,7 @@ func TestControllerManagerOnARealServer(t *testing.T) {
 	g.gone(shoot)
 	g.gone(credentials)
 	g.gone(quota)
-	g.eventually("the credentials are free", secret, func() bool {
+	g.eventually("the credentials are released", secret, func() bool {
 		return len(secret.Labels) == 0 && !slices.Contains(secret.Finalizers, "gardener.cloud/credentialsbinding")
 	})
 	if err := g.Client.Delete(g.ctx, child); err != nil {
@@ -265,7 +265,7 @@ func TestSeedsOnARealServer(t *testing.T) {
 	installation := &corev1beta1.ControllerInstallation{ObjectMeta: metav1.ObjectMeta{
 		Name: registration.Name + "-" + seed.Name,
 	}}
-	g.eventually("the extension is to be installed", installation,
+	g.eventually("the extension has an installation", installation,
 		func() bool { return installation.Spec.DeploymentRef.Name == deployment.Name })
 	g.eventually("the registration is protected", registration, func() bool { return len(registration.Finalizers) == 1 })
 	g.eventually("the deployment is protected", deployment, func() bool { return len(deployment.Finalizers) == 1 })
@@ -286,7 +286,7 @@ func TestSeedsOnARealServer(t *testing.T) {
 	g.eventually("the bucket is ready", seed,
 		func() bool { return condition("BackupBucketsReady").Status == corev1beta1.ConditionTrue })
 
-	// The last heartbeat is older than the grace.
+	// The last heartbeat is older than the grace period.
 	renewed := metav1.NewMicroTime(time.Now().Add(-time.Hour))
 	g.create(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "gardener-system-seed-lease", Name: seed.Name},

@@ -94,7 +94,8 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// TestExtensionsAreForShootsOrSeeds: one that is not made for the cluster that asks for it does not help.
+// TestExtensionsAreForShootsOrSeeds: an extension that is not made for the type of the requesting cluster is not
+// installed.
 func TestExtensionsAreForShootsOrSeeds(t *testing.T) {
 	forShoots := []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}
 	forSeeds := []corev1beta1.ClusterType{corev1beta1.ClusterTypeSeed}
@@ -105,16 +106,16 @@ func TestExtensionsAreForShootsOrSeeds(t *testing.T) {
 		needed           Needed
 		want             bool
 	}{
-		"a Shoot asks":                           {compatible: forShoots, needed: Needed{ByShoots: asked}, want: true},
-		"a seed asks":                            {compatible: forSeeds, needed: Needed{BySeed: asked}, want: true},
-		"it is for both":                         {compatible: both, needed: Needed{BySeed: asked}, want: true},
-		"a Shoot asks for one that is for seeds": {compatible: forSeeds, needed: Needed{ByShoots: asked}},
-		"a seed asks for one that is for Shoots": {compatible: forShoots, needed: Needed{BySeed: asked}},
-		"enabled for seeds":                      {compatible: forSeeds, auto: forSeeds, want: true},
+		"a Shoot asks":                   {compatible: forShoots, needed: Needed{ByShoots: asked}, want: true},
+		"a seed asks":                    {compatible: forSeeds, needed: Needed{BySeed: asked}, want: true},
+		"it is for both":                 {compatible: both, needed: Needed{BySeed: asked}, want: true},
+		"a Shoot requests one for seeds": {compatible: forSeeds, needed: Needed{ByShoots: asked}},
+		"a seed requests one for Shoots": {compatible: forShoots, needed: Needed{BySeed: asked}},
+		"enabled for seeds":              {compatible: forSeeds, auto: forSeeds, want: true},
 		"enabled for Shoots": {
 			compatible: forShoots, auto: forShoots, needed: Needed{Shoots: true}, want: true,
 		},
-		"enabled for Shoots, of which there are none": {compatible: forShoots, auto: forShoots},
+		"enabled for Shoots, but there are none": {compatible: forShoots, auto: forShoots},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &corev1beta1.ControllerRegistration{}

@@ -23,7 +23,7 @@ const (
 	other = corev1beta1.SeedUserPrefix + "other"
 )
 
-// renewal is a request as a gardenlet makes it, but for the changes.
+// renewal is the request of a gardenlet, with changes.
 func renewal(
 	t *testing.T, change func(*x509.CertificateRequest, *certificatesv1.CertificateSigningRequestSpec),
 ) *certificatesv1.CertificateSigningRequest {
@@ -56,10 +56,10 @@ func TestDecide(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		change func(*wish, *spec)
-		joins  string // The seed of the token that the requester has shown.
+		joins  string // The seed of the requester's token.
 		gone   bool   // The Seed, or the token.
 		ignore bool
-		denied string // Part of the message; empty is approved.
+		denied string // Part of the message; empty means approved.
 	}{
 		"renewal": {},
 		"a first certificate": {joins: "own", change: func(_ *wish, s *spec) {
@@ -68,10 +68,10 @@ func TestDecide(t *testing.T) {
 		"a first certificate of another seed": {joins: "other", change: func(_ *wish, s *spec) {
 			s.Username, s.Groups = "system:bootstrap:abcdef", []string{bootstraptoken.Group}
 		}, denied: "common name"},
-		"a first certificate with a token that is gone": {joins: "own", gone: true, change: func(_ *wish, s *spec) {
+		"a first certificate with a deleted token": {joins: "own", gone: true, change: func(_ *wish, s *spec) {
 			s.Username, s.Groups = "system:bootstrap:abcdef", []string{bootstraptoken.Group}
 		}, denied: "does not exist"},
-		"a token for something else": {change: func(_ *wish, s *spec) {
+		"a token for another purpose": {change: func(_ *wish, s *spec) {
 			s.Username, s.Groups = "system:bootstrap:abcdef", []string{"system:bootstrappers"}
 		}, ignore: true},
 		"another seed": {
@@ -127,7 +127,7 @@ func TestDecide(t *testing.T) {
 		"nothing of gardenlets": {change: func(w *wish, _ *spec) {
 			w.Subject.CommonName, w.Subject.Organization = "alice", nil
 		}, ignore: true},
-		"a gardenlet as somebody else": {change: func(w *wish, _ *spec) {
+		"a gardenlet as another user": {change: func(w *wish, _ *spec) {
 			w.Subject.CommonName, w.Subject.Organization = "alice", []string{"system:masters"}
 		}, ignore: true},
 	} {

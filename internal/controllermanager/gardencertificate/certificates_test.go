@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// garden is one whose Secret is like that of the chart.
+// garden has a Secret like that of the chart.
 type garden struct {
 	*Reconciler
 	clock *testingclock.FakeClock
@@ -104,7 +104,7 @@ func TestControllerRenewsWhatIsDue(t *testing.T) {
 	g := newGarden(t)
 	before := g.secret(t)
 	if wait := g.reconcile(t); wait != checkPeriod {
-		t.Errorf("it looks again after %s, want %s", wait, checkPeriod)
+		t.Errorf("the next check is after %s, want %s", wait, checkPeriod)
 	}
 	if now := g.secret(t); now.ResourceVersion != before.ResourceVersion {
 		t.Error("the Secret is written while nothing is due")
@@ -135,7 +135,7 @@ func TestCertificatesOfOthersStay(t *testing.T) {
 	g.clock.Step(certificates.Year)
 	g.reconcile(t)
 	if diff := cmp.Diff(secret.Data, g.secret(t).Data); diff != "" {
-		t.Errorf("certificates that somebody else renews have changed:\n%s", diff)
+		t.Errorf("certificates that an operator renews have changed:\n%s", diff)
 	}
 	if err := g.Garden.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
@@ -143,6 +143,6 @@ func TestCertificatesOfOthersStay(t *testing.T) {
 	g.reconcile(t)
 	if err := g.Garden.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil ||
 		err == nil {
-		t.Errorf("a Secret that the chart has not made appears: %v", err)
+		t.Errorf("a Secret that the chart has not created appears: %v", err)
 	}
 }

@@ -35,7 +35,8 @@ func labels(seeds ...string) map[string]string {
 	return set
 }
 
-// relabelling is what the API server does on each write, unless it has not seen the Shoot move yet.
+// relabelling sets the labels as the API server does on each write, unless its cache has not seen the move of the Shoot
+// yet.
 func relabelling(shoot *corev1beta1.Shoot, behind bool, written *[]string) interceptor.Funcs {
 	return interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 		opts ...client.PatchOption) error {
@@ -68,16 +69,16 @@ func TestLabelsFollowTheShoot(t *testing.T) {
 		shoot         *corev1beta1.Shoot
 		managed, seed map[string]string
 		behind        bool
-		want          int // Objects that are written.
+		want          int // The written objects.
 		failed        bool
 	}{
-		"nothing has moved":              {shootOn("x", "x"), labels("x"), labels("x", "ms"), false, 0, false},
-		"a Shoot without a Seed":         {shootOn("", ""), nil, labels("ms"), false, 0, false},
-		"the Shoot was placed":           {shootOn("x", ""), nil, nil, false, 2, false},
-		"the Shoot moves":                {shootOn("y", "x"), labels("x"), labels("x", "ms"), false, 2, false},
-		"the Shoot has arrived":          {shootOn("y", "y"), labels("x", "y"), labels("y", "ms"), false, 1, false},
-		"only the ManagedSeed is behind": {shootOn("y", "x"), labels("x"), labels("y", "ms"), false, 1, false},
-		"the API server is behind":       {shootOn("y", "x"), labels("x"), labels("y", "ms"), true, 1, true},
+		"nothing has moved":                {shootOn("x", "x"), labels("x"), labels("x", "ms"), false, 0, false},
+		"a Shoot without a Seed":           {shootOn("", ""), nil, labels("ms"), false, 0, false},
+		"the Shoot was placed":             {shootOn("x", ""), nil, nil, false, 2, false},
+		"the Shoot moves":                  {shootOn("y", "x"), labels("x"), labels("x", "ms"), false, 2, false},
+		"the Shoot has arrived":            {shootOn("y", "y"), labels("x", "y"), labels("y", "ms"), false, 1, false},
+		"only the ManagedSeed is outdated": {shootOn("y", "x"), labels("x"), labels("y", "ms"), false, 1, false},
+		"the API server's cache is stale":  {shootOn("y", "x"), labels("x"), labels("y", "ms"), true, 1, true},
 	} {
 		managed := &seedmanagementv1alpha1.ManagedSeed{
 			ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: "ms", Labels: tc.managed},
@@ -103,11 +104,11 @@ func TestWhichShootsMatter(t *testing.T) {
 		old, now *corev1beta1.Shoot
 		want     bool
 	}{
-		"one that is placed":                 {shootOn("", ""), shootOn("x", ""), true},
-		"one that moves":                     {shootOn("x", "x"), shootOn("y", "x"), true},
-		"one that has arrived":               {shootOn("y", "x"), shootOn("y", "y"), true},
-		"one that stays":                     {shootOn("x", "x"), shootOn("x", "x"), false},
-		"one of a project, which is no Seed": {elsewhere(shootOn("x", "x")), elsewhere(shootOn("y", "x")), false},
+		"one that is placed":   {shootOn("", ""), shootOn("x", ""), true},
+		"one that moves":       {shootOn("x", "x"), shootOn("y", "x"), true},
+		"one that has arrived": {shootOn("y", "x"), shootOn("y", "y"), true},
+		"one that stays":       {shootOn("x", "x"), shootOn("x", "x"), false},
+		"a Shoot of a project, which cannot be a Seed": {elsewhere(shootOn("x", "x")), elsewhere(shootOn("y", "x")), false},
 	} {
 		if got := moved.Update(event.UpdateEvent{ObjectOld: tc.old, ObjectNew: tc.now}); got != tc.want {
 			t.Errorf("%s: %t", name, got)

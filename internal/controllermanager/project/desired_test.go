@@ -22,12 +22,12 @@ func project(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
 func TestNamespaceName(t *testing.T) {
 	named := project(func(p *corev1beta1.Project) { p.Spec.Namespace = new("garden-x") })
 	if got := namespaceName(named); got != "garden-x" {
-		t.Errorf("the namespace asked for became %q", got)
+		t.Errorf("the requested namespace became %q", got)
 	}
 	// First five hexadecimal digits of the SHA-256 sum of 4711.
 	if got, want := namespaceName(project()), "garden-dev-dd9ea"; len(got) != len(want) ||
 		got[:len("garden-dev-")] != "garden-dev-" {
-		t.Errorf("the derived namespace is %q, want something like %q", got, want)
+		t.Errorf("the generated namespace is %q, want one like %q", got, want)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestJudgeBuckets(t *testing.T) {
 		"working": {[]corev1beta1.BackupBucket{
 			bucket("w", corev1beta1.LastOperationStateProcessing, ""),
 		}, "Progressing", "Backup buckets are being worked on: w"},
-		"an error outweighs work": {[]corev1beta1.BackupBucket{
+		"an error precedes operations in progress": {[]corev1beta1.BackupBucket{
 			bucket("new", "", ""), bucket("bad", corev1beta1.LastOperationStateError, "no access"),
 		}, "False", "Backup buckets have errors: bad: no access"},
 		"an error of an earlier operation": {[]corev1beta1.BackupBucket{

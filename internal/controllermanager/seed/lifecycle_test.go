@@ -19,14 +19,14 @@ func TestJudge(t *testing.T) {
 		created time.Time
 		want    verdict
 	}{
-		"a fresh heartbeat is looked at again when it would be overdue": {
+		"a fresh heartbeat is checked again when it would be overdue": {
 			at(10 * time.Second), noon.Add(-time.Hour), verdict{again: 30 * time.Second},
 		},
 		"an old heartbeat is overdue": {at(time.Minute), noon.Add(-time.Hour),
 			verdict{
 				overdue: true, message: "The gardenlet has stopped sending heartbeats; the last one was at 2026-03-01T11:59:00Z.",
 			}},
-		"a new Seed has time for its first heartbeat": {nil, noon.Add(-10 * time.Second), verdict{again: 30 * time.Second}},
+		"a new Seed has a grace period for its first heartbeat": {nil, noon.Add(-10 * time.Second), verdict{again: 30 * time.Second}},
 		"a Seed without any heartbeat is overdue later": {
 			nil, noon.Add(-time.Minute), verdict{overdue: true, message: "The gardenlet has not sent a heartbeat yet."},
 		},
@@ -57,7 +57,7 @@ func TestSetUnknown(t *testing.T) {
 	}
 	later := setUnknown(first, "still gone", noon.Add(time.Minute))
 	if !later[1].LastTransitionTime.Time.Equal(noon) || later[1].Message != "still gone" {
-		t.Errorf("a new message moved the transition: %+v", later[1])
+		t.Errorf("a new message changed the transition time: %+v", later[1])
 	}
 	if added := setUnknown(nil, "gone", noon); len(added) != 1 {
 		t.Errorf("conditions became %+v", added)

@@ -8,7 +8,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// The gardenlet may write back a list of conditions that it has read before ours was written.
+// The gardenlet may overwrite our condition with a list of conditions that it has read before.
 func TestOurConditionIsWatched(t *testing.T) {
 	seed := func(status corev1beta1.ConditionStatus) *corev1beta1.Seed {
 		s := &corev1beta1.Seed{Spec: corev1beta1.SeedSpec{Backup: &corev1beta1.Backup{}}}
@@ -27,11 +27,11 @@ func TestOurConditionIsWatched(t *testing.T) {
 		old, now *corev1beta1.Seed
 		want     bool
 	}{
-		"nothing has changed":             {seed(corev1beta1.ConditionTrue), seed(corev1beta1.ConditionTrue), false},
-		"another condition has changed":   {seed(corev1beta1.ConditionTrue), other, false},
-		"ours is what it was before":      {seed(corev1beta1.ConditionTrue), seed(corev1beta1.ConditionProgressing), true},
-		"ours has been dropped":           {seed(corev1beta1.ConditionTrue), seed(""), true},
-		"ours has been missing all along": {seed(""), seed(""), true},
+		"nothing has changed":           {seed(corev1beta1.ConditionTrue), seed(corev1beta1.ConditionTrue), false},
+		"another condition has changed": {seed(corev1beta1.ConditionTrue), other, false},
+		"ours has its previous value":   {seed(corev1beta1.ConditionTrue), seed(corev1beta1.ConditionProgressing), true},
+		"ours has been dropped":         {seed(corev1beta1.ConditionTrue), seed(""), true},
+		"ours has always been missing":  {seed(""), seed(""), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := conditionTouched.Update(event.UpdateEvent{ObjectOld: tc.old, ObjectNew: tc.now}); got != tc.want {

@@ -36,7 +36,7 @@ func remove(o client.Object) changes {
 	return func(ctx context.Context, c client.Client) error { return client.IgnoreNotFound(c.Delete(ctx, o)) }
 }
 
-// A project that is used again just before its end is kept.
+// A project that is used again just before its deletion is kept.
 func TestSimulateStaleProjects(t *testing.T) {
 	config := stale.Default()
 	config.SyncPeriod = 24 * time.Hour
@@ -68,7 +68,7 @@ func TestSimulateStaleProjects(t *testing.T) {
 	})
 }
 
-// An activity is noted within an hour.
+// An activity is recorded within an hour.
 func TestSimulateProjectActivity(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return (&stale.Activity{Garden: p.GetClient(), Clock: clockOf(p)}).SetupWithManager(p)
@@ -86,7 +86,7 @@ func TestSimulateProjectActivity(t *testing.T) {
 	})
 }
 
-// What a Shoot refers to stays until the Shoot does not.
+// Objects that a Shoot refers to are kept until the Shoot is deleted.
 func TestSimulateProtection(t *testing.T) {
 	simulate(t, func(p *sim.Process) error { return protection.AddToManager(p) },
 		func(w *sim.World, garden *sim.Cluster) {
@@ -116,7 +116,7 @@ func TestSimulateProtection(t *testing.T) {
 				w.Change("delete "+o.GetName(), garden, remove(o))
 			}
 			w.Faults(150)
-			w.Eventually(100, "what is not used is gone", func() error { return garden.Gone(unused.DeepCopy()) })
+			w.Eventually(100, "unused objects are gone", func() error { return garden.Gone(unused.DeepCopy()) })
 			w.Change("delete the Shoot", garden, remove(shoot("s")))
 			w.Faults(60)
 			w.Eventually(100, "nothing is left", func() error {
@@ -125,7 +125,7 @@ func TestSimulateProtection(t *testing.T) {
 		})
 }
 
-// Credentials are marked as long as a binding names them.
+// Credentials are marked as long as a binding refers to them.
 func TestSimulateBindings(t *testing.T) {
 	simulate(t, func(p *sim.Process) error { return binding.AddToManager(p) },
 		func(w *sim.World, garden *sim.Cluster) {
@@ -152,7 +152,7 @@ func TestSimulateBindings(t *testing.T) {
 		})
 }
 
-// The offer of a project follows its parent's.
+// A NamespacedCloudProfile follows its parent.
 func TestSimulateNamespacedCloudProfiles(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return (&namespacedcloudprofile.Reconciler{Garden: p.GetClient()}).AddToManager(p)
@@ -210,7 +210,7 @@ func TestSimulateManagedSeeds(t *testing.T) {
 	})
 }
 
-// A gardenlet gets another certificate for its own seed, and none once the seed is gone.
+// A gardenlet gets a new certificate for its own seed, and none once the seed is deleted.
 func TestSimulateCertificatesOfGardenlets(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(zeros{})
 	if err != nil {
@@ -252,20 +252,20 @@ func TestSimulateCertificatesOfGardenlets(t *testing.T) {
 			}
 			return out
 		}
-		w.Always("nobody gets the certificate of another or of a seed that is gone", func() error {
+		w.Always("nobody gets the certificate of another seed or of a deleted one", func() error {
 			other, late := verdict("other"), verdict("late")
 			return is((other == "" || other == "Denied") && (late == "" || late == "Denied"), "%q, %q", other, late)
 		})
 		w.Faults(100)
 		w.Eventually(50, "all is decided", func() error {
-			first := verdict("renewal") // Denied if the seed was gone when it was read.
+			first := verdict("renewal") // Denied if the seed had been deleted when it was read.
 			return is((first == "Approved" || first == "Denied") && verdict("other") == "Denied" &&
 				verdict("late") == "Denied", "%q, %q, %q", first, verdict("other"), verdict("late"))
 		})
 	})
 }
 
-// zeros make keys that are the same in each run.
+// zeros make keys the same in each run.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }

@@ -18,7 +18,7 @@ import (
 
 var ctx = context.Background()
 
-// simulate runs controllers of the garden in a process like the controller manager's.
+// simulate runs controllers of the garden in a simulated process like the controller manager's.
 func simulate(t *testing.T, setup func(*sim.Process) error, test func(*sim.World, *sim.Cluster)) {
 	t.Helper()
 	sim.Run(t, func(w *sim.World) {

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/test/sim"
 )
 
-// A project gets its namespace, loses it only when it has no Shoots, and never takes one that belongs to another.
+// A project gets its namespace, loses it only when it has no Shoots, and never takes that of another.
 func TestSimulateProjects(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		r := &project.Reconciler{Garden: p.GetClient(), Live: p.GetAPIReader(), Recorder: p.GetEventRecorder("")}
@@ -40,7 +40,7 @@ func TestSimulateProjects(t *testing.T) {
 		w.Change("make a Shoot", garden, func(ctx context.Context, c client.Client) error {
 			err := c.Create(ctx, shoot.DeepCopy())
 			hadShoot = err == nil
-			if apierrors.IsNotFound(err) { // The namespace is not there yet.
+			if apierrors.IsNotFound(err) { // The namespace does not exist yet.
 				return nil
 			}
 			return err
@@ -67,7 +67,7 @@ func TestSimulateProjects(t *testing.T) {
 			return nil
 		})
 		w.Faults(150)
-		w.Eventually(200, "project b is ready, the member of a is out", func() error {
+		w.Eventually(200, "project b is ready, the member of a is removed", func() error {
 			b := projectNamed("", "b")
 			if err := garden.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
 				return err

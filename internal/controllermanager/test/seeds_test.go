@@ -17,9 +17,9 @@ import (
 	"hortus.dev/hortus/test/sim"
 )
 
-func clockOf(*sim.Process) clock.PassiveClock { return clock.RealClock{} } // That of the bubble.
+func clockOf(*sim.Process) clock.PassiveClock { return clock.RealClock{} } // The time of the bubble.
 
-// A seed whose gardenlet is silent becomes Unknown, its Shoots follow, and a seed that reports does not.
+// A seed whose gardenlet has stopped reporting becomes Unknown, and so do its Shoots; a seed that reports does not.
 func TestSimulateSeedLifecycle(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return (&seedcontroller.Lifecycle{Garden: p.GetClient(), Clock: clockOf(p)}).SetupWithManager(p)
@@ -51,7 +51,7 @@ func TestSimulateSeedLifecycle(t *testing.T) {
 	})
 }
 
-// The condition sums up the buckets, whoever else writes conditions.
+// The condition summarizes the buckets, even if others write conditions, too.
 func TestSimulateBackupBucketsOfSeeds(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return (&seedcontroller.BackupBuckets{Garden: p.GetClient(), Clock: clockOf(p)}).SetupWithManager(p)
@@ -81,7 +81,7 @@ func TestSimulateBackupBucketsOfSeeds(t *testing.T) {
 	})
 }
 
-// What the Shoots of a seed need is installed, and a seed goes only after all of that is gone.
+// Extensions that the Shoots of a seed need are installed, and a seed is removed only after all of them.
 func TestSimulateControllerRegistrations(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return (&controllerregistration.Reconciler{Garden: p.GetClient(), Live: p.GetAPIReader()}).SetupWithManager(p)
@@ -104,7 +104,7 @@ func TestSimulateControllerRegistrations(t *testing.T) {
 			return garden.Exists(named[corev1beta1.ControllerInstallation]("", name+"-a"))
 		}
 		w.Always("no installation is left without its seed", func() error {
-			return is(garden.Exists(seed("a")) || !installed("dns") && !installed("ext"), "the seed is gone before")
+			return is(garden.Exists(seed("a")) || !installed("dns") && !installed("ext"), "the seed is removed too early")
 		})
 		w.Change("register", garden, create(registration("dns", "DNSRecord")))
 		w.Change("register", garden, create(registration("ext", "Extension")))

@@ -21,7 +21,7 @@ import (
 	"hortus.dev/hortus/test/sim"
 )
 
-// A maintenance updates what has expired and keeps what a user changes at the same time.
+// A maintenance updates expired versions and keeps concurrent changes by users.
 func TestSimulateMaintenance(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		r := &maintenance.Reconciler{
@@ -45,7 +45,7 @@ func TestSimulateMaintenance(t *testing.T) {
 		}
 		garden.Add(profile, s)
 		changed := false
-		w.Always("what the user has set stays", func() error {
+		w.Always("the user's change stays", func() error {
 			current := shoot("s")
 			return is(!changed || garden.Exists(current) && current.Spec.Purpose != nil, "purpose is gone")
 		})
@@ -67,7 +67,7 @@ func TestSimulateMaintenance(t *testing.T) {
 	})
 }
 
-// A schedule hibernates a Shoot. Whoever wakes it up afterwards is not overruled before the next time.
+// A schedule hibernates a Shoot. If a user wakes it up afterwards, it stays awake until the next scheduled time.
 func TestSimulateHibernation(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		r := &hibernation.Reconciler{
@@ -82,10 +82,10 @@ func TestSimulateHibernation(t *testing.T) {
 		asleep := func(s *corev1beta1.Shoot) bool {
 			return garden.Exists(s) && s.Spec.Hibernation.Enabled != nil && *s.Spec.Hibernation.Enabled
 		}
-		// A process that stops between both of its writes can't know that somebody has been there meanwhile.
+		// A process that stops between its two writes cannot know of changes by users meanwhile.
 		noted := func(s *corev1beta1.Shoot) bool { return s.Status.LastHibernationTriggerTime != nil }
 		woken, nextTime := false, w.Clock().Now().Add(44*time.Hour)
-		w.Always("who wakes it up is not overruled", func() error {
+		w.Always("it stays awake after a user has woken it up", func() error {
 			return is(!woken || !asleep(shoot("s")) || w.Clock().Now().After(nextTime), "it is hibernated again")
 		})
 		w.Idle(20*time.Hour - time.Second)
@@ -103,7 +103,8 @@ func TestSimulateHibernation(t *testing.T) {
 	})
 }
 
-// A Shoot ends when its life is over, and neither one whose life was prolonged nor one that was made anew.
+// A Shoot is deleted when its lifetime is over, but not one whose lifetime was extended, nor a new one with the same
+// name.
 func TestSimulateQuotas(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		r := &quota.Reconciler{
@@ -122,12 +123,12 @@ func TestSimulateQuotas(t *testing.T) {
 		garden.Add(q, b, bound("over"), bound("prolonged"), bound("again"))
 		w.Idle(2*24*time.Hour - time.Minute)
 		prolonged, again, until := false, false, w.Clock().Now().Add(24*time.Hour)
-		w.Always("Shoots that may live do", func() error {
+		w.Always("Shoots with remaining lifetime exist", func() error {
 			if w.Clock().Now().After(until) {
 				return nil
 			}
 			if s := shoot("prolonged"); prolonged && !garden.Exists(s) {
-				return is(false, "the prolonged Shoot is deleted")
+				return is(false, "the extended Shoot is deleted")
 			}
 			return is(!again || garden.Exists(shoot("again")), "the new Shoot is deleted")
 		})
@@ -149,11 +150,11 @@ func TestSimulateQuotas(t *testing.T) {
 		})
 		w.Idle(time.Minute - 10*time.Second)
 		w.Faults(120)
-		w.Eventually(100, "the Shoot whose life is over is gone", func() error { return garden.Gone(shoot("over")) })
+		w.Eventually(100, "the expired Shoot is gone", func() error { return garden.Gone(shoot("over")) })
 	})
 }
 
-// What Shoots refer to has a finalizer as long as one does.
+// Objects have a finalizer as long as a Shoot refers to them.
 func TestSimulateReferences(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return withSyncs((&reference.Reconciler{Garden: p.GetClient(), Live: p.GetAPIReader()}).AddToManager)(p)
@@ -192,7 +193,7 @@ func TestSimulateReferences(t *testing.T) {
 	})
 }
 
-// A Shoot that has met a rate limit is tried again once, after a while.
+// A Shoot that has hit a rate limit is retried once, after a while.
 func TestSimulateRetries(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return withSyncs((&retry.Reconciler{

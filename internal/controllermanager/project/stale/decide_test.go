@@ -25,12 +25,12 @@ func TestDecide(t *testing.T) {
 		status corev1beta1.ProjectStatus
 		use    string
 		now    float64 // Days since the creation.
-		config Config  // Empty: the default.
+		config Config  // Empty: the default settings.
 		want   decision
 	}{
-		"a new Project is not stale":             {now: 29, want: decision{again: period}},
-		"it is looked at when it could be stale": {now: 29.75, want: decision{again: 6 * time.Hour}},
-		"after 30 days without use it is":        {now: 30, want: decision{since: day(30), again: period}},
+		"a new Project is not stale":            {now: 29, want: decision{again: period}},
+		"it is checked when it could be stale":  {now: 29.75, want: decision{again: 6 * time.Hour}},
+		"after 30 days without use it is stale": {now: 30, want: decision{since: day(30), again: period}},
 		"activity puts it off": {
 			now: 49, status: corev1beta1.ProjectStatus{LastActivityTimestamp: day(20)}, want: decision{again: period},
 		},
@@ -44,7 +44,7 @@ func TestDecide(t *testing.T) {
 			now: 45, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), LastActivityTimestamp: day(44.9)},
 			want: decision{again: period},
 		},
-		"no date in the first 14 days": {
+		"no deletion date in the first 14 days": {
 			now: 43.75, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
 			want: decision{since: day(30), again: 6 * time.Hour},
 		},
@@ -52,11 +52,11 @@ func TestDecide(t *testing.T) {
 			now: 44, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
 			want: decision{since: day(30), autoDelete: day(120), again: period},
 		},
-		"until the date it stays": {
+		"it stays until the date": {
 			now: 119.75, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
 			want: decision{since: day(30), autoDelete: day(120), again: 6 * time.Hour},
 		},
-		"at the date it is deleted": {
+		"it is deleted at the date": {
 			now: 120, status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
 			want: decision{since: day(30), autoDelete: day(120), delete: true},
 		},
@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 				StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120),
 			}, want: decision{since: day(30), autoDelete: day(130), again: period},
 		},
-		"a shorter one brings no date closer": {
+		"a shorter one does not change an announced date": {
 			now: 60, config: sooner, status: corev1beta1.ProjectStatus{
 				StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120),
 			}, want: decision{since: day(30), autoDelete: day(120), again: period},
@@ -76,11 +76,11 @@ func TestDecide(t *testing.T) {
 		"and with shorter periods, too": {now: 60, config: sooner,
 			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30)},
 			want:   decision{since: day(30), autoDelete: day(66), again: period}},
-		"a longer grace period takes a date back": {now: 60,
+		"a longer grace period removes a date": {now: 60,
 			config: Config{MinimumLifetimeDays: 30, GracePeriodDays: 40, ExpirationTimeDays: 90, SyncPeriod: period},
 			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
 			want:   decision{since: day(30), again: period}},
-		"a longer minimum makes it one that is in use": {now: 60,
+		"a longer minimum makes it count as used": {now: 60,
 			config: Config{MinimumLifetimeDays: 90, GracePeriodDays: 14, ExpirationTimeDays: 90, SyncPeriod: period},
 			status: corev1beta1.ProjectStatus{StaleSinceTimestamp: day(30), StaleAutoDeleteTimestamp: day(120)},
 			want:   decision{again: period}},
@@ -106,11 +106,11 @@ func TestExempt(t *testing.T) {
 		namespace, annotation string
 		want                  bool
 	}{
-		"a project":                      {"garden-dev", "", false},
-		"the garden":                     {"garden", "", true},
-		"one that an operator exempts":   {"garden-dev", "true", true},
-		"one that is not exempt":         {"garden-dev", "false", false},
-		"a value that is neither of two": {"garden-dev", "maybe", false},
+		"a project":                    {"garden-dev", "", false},
+		"the garden":                   {"garden", "", true},
+		"an exempt Project":            {"garden-dev", "true", true},
+		"a Project that is not exempt": {"garden-dev", "false", false},
+		"an invalid value":             {"garden-dev", "maybe", false},
 	} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: tc.namespace, Annotations: map[string]string{corev1beta1.AnnotationProjectSkipStaleCheck: tc.annotation},

@@ -1,4 +1,4 @@
-// Package test steps the controllers of Projects against a real API server, under a clock that tests move.
+// Package test steps the controllers of Projects against a real API server, with a fake clock.
 package test
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { env.Main(m, env.WithGardenAPI()) }
 
-// history is a Project whose days the test counts.
+// history is a Project with the days since its creation.
 type history struct {
 	*env.Environment
 	t       *testing.T
@@ -39,11 +39,11 @@ func newHistory(t *testing.T) *history {
 
 func (h *history) namespace() string { return *h.project.Spec.Namespace }
 
-// day is one of those since the Project was created.
+// day is the number of days since the creation of the Project.
 func (h *history) day(n int) time.Time { return h.project.CreationTimestamp.AddDate(0, 0, n).UTC() }
 
-// look steps the controller on a day, and checks what the status then says: the days since which the Project is stale
-// and at which it is deleted, 0 for none.
+// look steps the controller on a day, and checks the status: the days since which the Project is stale and on which it
+// will be deleted, 0 for none.
 func (h *history) look(day, since, autoDelete int) {
 	h.t.Helper()
 	h.clock.SetTime(h.day(day))
@@ -79,7 +79,7 @@ func (h *history) get() {
 	}
 }
 
-// gone deletes a Shoot that no gardenlet has seen.
+// gone deletes a Shoot without a gardenlet.
 func (h *history) gone(s *corev1beta1.Shoot) {
 	h.t.Helper()
 	confirmed := client.RawPatch("application/merge-patch+json",
@@ -162,9 +162,9 @@ func TestUseMakesProjectFresh(t *testing.T) {
 		h.gone(own)
 		h.look(61, 61, 0)
 	})
-	t.Run("activity between two looks", func(t *testing.T) {
+	t.Run("activity between two checks", func(t *testing.T) {
 		activity := &stale.Activity{Garden: h.Client, Clock: h.clock}
-		for range 2 { // Busy projects are not written all the time.
+		for range 2 { // Activity is recorded only once per period.
 			if _, err := activity.Reconcile(t.Context(), h.project); err != nil {
 				t.Fatal(err)
 			}

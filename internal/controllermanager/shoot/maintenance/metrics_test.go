@@ -56,7 +56,7 @@ hortus_controller_manager_maintenances_total{result="unchanged"} 1
 	}
 }
 
-// cached is a garden with one CloudProfile.
+// cached counts reads of a garden with one CloudProfile.
 type cached struct {
 	client.Reader
 	shoots []corev1beta1.Shoot
@@ -79,7 +79,7 @@ func (c *cached) Get(_ context.Context, key client.ObjectKey, o client.Object, _
 	return nil
 }
 
-// due returns a fleet of n Shoots of the last but one version, half of which want to be updated.
+// due returns a fleet of n Shoots on the second newest version, half of which have automatic updates.
 func due(n int) (*Due, *cached) {
 	garden := &cached{}
 	for i := range n {
@@ -118,7 +118,7 @@ hortus_controller_manager_maintenance_due_changes{cause="auto",kind="ControlPlan
 	}
 }
 
-// BenchmarkDue is one scrape of a garden with 10,000 Shoots.
+// BenchmarkDue measures one scrape of a garden with 10,000 Shoots.
 func BenchmarkDue(b *testing.B) {
 	d, _ := due(10_000)
 	for b.Loop() {

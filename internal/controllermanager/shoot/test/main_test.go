@@ -1,4 +1,4 @@
-// Package test steps the controllers of Shoots against a real API server, under a clock that tests move.
+// Package test steps the controllers of Shoots against a real API server, with a fake clock.
 package test
 
 import (
@@ -23,7 +23,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// noon is when every test begins. Objects get their creation time from the real clock, so it is near that.
+// noon is the time at which every test begins. It is near the real time, from which objects get their creation
+// timestamps.
 var (
 	noon  = time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)
 	clock = clocktesting.NewFakeClock(noon)
@@ -71,7 +72,7 @@ func profileFor(t testing.TB, e *env.Environment, spec corev1beta1.CloudProfileS
 	return p
 }
 
-// workerless returns a Shoot without nodes, which needs nothing but a profile.
+// workerless returns a Shoot without nodes, which refers only to a profile.
 func workerless(g *garden, name string) *corev1beta1.Shoot {
 	return &corev1beta1.Shoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: name},
@@ -87,7 +88,7 @@ func workerless(g *garden, name string) *corev1beta1.Shoot {
 	}
 }
 
-// version reads a class: s, d, p or nothing, and "x" for one that expires a day after noon.
+// version parses a version's classification: s, d, p or nothing, and "x" for a version that expires a day after noon.
 func version(v, class string) corev1beta1.ExpirableVersion {
 	e := corev1beta1.ExpirableVersion{Version: v}
 	for _, c := range class {
@@ -187,10 +188,10 @@ func (g *garden) patch(s *corev1beta1.Shoot, patch string) {
 	}
 }
 
-// middle runs every maintenance in the middle of its window.
+// middle is a jitter that runs every maintenance in the middle of its window.
 func middle(string, time.Time) float64 { return 0.5 }
 
-// maintainer returns the controller and the events it sends.
+// maintainer returns the controller and its events.
 func (g *garden) maintainer() (*maintenance.Reconciler, *events.FakeRecorder) {
 	recorder := events.NewFakeRecorder(100)
 	return &maintenance.Reconciler{
@@ -199,7 +200,7 @@ func (g *garden) maintainer() (*maintenance.Reconciler, *events.FakeRecorder) {
 	}, recorder
 }
 
-// maintain steps the controller once and returns what it says and sends.
+// maintain steps the controller once and returns its result and its events.
 func (g *garden) maintain(s *corev1beta1.Shoot) (reconcile.Result, []string) {
 	g.t.Helper()
 	r, recorder := g.maintainer()
@@ -216,5 +217,5 @@ func (g *garden) maintain(s *corev1beta1.Shoot) (reconcile.Result, []string) {
 	return result, sent
 }
 
-// inWindow is in the window on the given day after today.
+// inWindow is a time in the window, the given number of days after today.
 func inWindow(day int) { clock.SetTime(noon.AddDate(0, 0, day).Add(10*time.Hour + 20*time.Minute)) }

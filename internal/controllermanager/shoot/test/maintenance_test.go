@@ -24,7 +24,7 @@ const (
 	failedState = corev1beta1.LastOperationStateFailed
 )
 
-// offer has an expiring version, its successor, and an image that reaches its end.
+// offer has an expiring version, its successor, and an image that expires.
 func offer() corev1beta1.CloudProfileSpec {
 	return corev1beta1.CloudProfileSpec{
 		Kubernetes:    kubernetes(version("1.36.3", "s"), version("1.35.4", "s"), version("1.34.4", "dx")),
@@ -132,7 +132,7 @@ func TestPartialFailureIsShownUntilItHeals(t *testing.T) {
 		t.Errorf("the next window: lastMaintenance = %+v", last)
 	}
 
-	// The operator offers a way out: the next window takes it, and says so.
+	// The operator adds an update path: the next window uses it, and reports that.
 	if err := g.Client.Get(g.ctx, client.ObjectKeyFromObject(g.profile), g.profile); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestDeferredOperationsStartInTheWindow(t *testing.T) {
 	g.patch(s, `{"metadata":{"annotations":{"maintenance.gardener.cloud/operation":"rotate-ssh-keypair"}}}`)
 	inWindow(0)
 	g.maintain(s)
-	// The API server takes "reconcile" out of the list; the rotation stays for the gardenlet.
+	// The API server removes "reconcile" from the list; the rotation stays for the gardenlet.
 	if s.Annotations[operation] != "rotate-ssh-keypair" || s.Annotations[deferred] != "" {
 		t.Errorf("71: annotations %v", s.Annotations)
 	}
@@ -285,7 +285,7 @@ func TestDeletedShootsAreLeftAlone(t *testing.T) {
 
 var errStopped = errors.New("stopped")
 
-// stopAfter lets a number of writes through and fails all others, as if the process had been killed.
+// stopAfter allows a number of writes and fails all others, as if the process had been killed.
 func stopAfter(c client.Client, writes int) client.Client {
 	left := writes
 	count := func() error {
@@ -311,7 +311,7 @@ func stopAfter(c client.Client, writes int) client.Client {
 	})
 }
 
-// A maintenance that is stopped after any of its writes and starts over must end like one that is not.
+// A maintenance that is stopped after any of its writes and restarted must end like an uninterrupted one.
 func TestMaintenanceSurvivesStops(t *testing.T) {
 	g := newGarden(t, offer())
 	watching, err := client.NewWithWatch(g.Config, client.Options{Scheme: g.Scheme})
@@ -335,7 +335,7 @@ func TestMaintenanceSurvivesStops(t *testing.T) {
 	}
 }
 
-// A maintenance that has read an old Shoot must not write over what came after.
+// A maintenance that has read an old Shoot must not overwrite later changes.
 func TestMaintenanceDoesNotOverwrite(t *testing.T) {
 	g := newGarden(t, offer())
 	s := g.newShoot("1.34.4")

@@ -78,7 +78,7 @@ func TestHibernationSchedules(t *testing.T) {
 	}{
 		"72: a fire that is too long ago is skipped": {23, 30, false, 7*time.Hour + 30*time.Minute},
 		"73: a recent one is made up for":            {21, 0, true, 10 * time.Hour},
-		"before the schedule nothing happens":        {19, 55, false, 5 * time.Minute},
+		"nothing happens before the schedule":        {19, 55, false, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := g.newShoot("1.36.3", nightly)
@@ -106,7 +106,7 @@ func TestHibernationAndWakeUp(t *testing.T) {
 	if !hibernated(s) {
 		t.Fatal("the Shoot is awake at night")
 	}
-	g.patch(s, `{"spec":{"hibernation":{"enabled":false}}}`) // Its owner works late.
+	g.patch(s, `{"spec":{"hibernation":{"enabled":false}}}`) // The owner has woken it up.
 	clock.SetTime(berlin(t, 21, 0))
 	g.step(s, g.sleeper())
 	if hibernated(s) {
@@ -116,7 +116,7 @@ func TestHibernationAndWakeUp(t *testing.T) {
 	g.patch(s, `{"spec":{"hibernation":{"enabled":true}}}`)
 	g.step(s, g.sleeper())
 	if hibernated(s) {
-		t.Error("the Shoot sleeps in the morning")
+		t.Error("the Shoot is hibernated in the morning")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestHibernationThatIsRefusedIsTriedAgain(t *testing.T) {
 		t.Fatalf("error = %v, want a refusal", err)
 	}
 	if g.get(s); s.Status.LastHibernationTriggerTime != nil {
-		t.Error("a refused fire counts as done")
+		t.Error("a rejected fire counts as done")
 	}
 	g.status(s, `{"status":{"constraints":null}}`)
 	g.step(s, g.sleeper())
@@ -296,17 +296,17 @@ func TestReferencesAreProtected(t *testing.T) {
 	g.step(one, r)
 	g.step(two, r)
 	if !protected(secret) || !protected(policy) || !protected(one) {
-		t.Error("something is not protected")
+		t.Error("an object is not protected")
 	}
 	g.patch(one, `{"spec":{"resources":null,"kubernetes":{"kubeAPIServer":{"auditConfig":null}}}}`)
 	g.step(one, r)
 	if protected(one) || !protected(secret) || !protected(policy) {
-		t.Error("what another Shoot uses is released, or the Shoot is not")
+		t.Error("an object that another Shoot uses is released, or the Shoot is not")
 	}
 	g.patch(two, `{"spec":{"kubernetes":{"kubeAPIServer":{"auditConfig":null}}}}`)
 	g.step(two, r)
 	if !protected(secret) || protected(policy) {
-		t.Error("a reference that is gone protects, or one that stays does not")
+		t.Error("a removed reference protects, or a remaining one does not")
 	}
 	g.patch(two, `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`)
 	if err := g.Client.Delete(g.ctx, two); err != nil {
@@ -314,11 +314,11 @@ func TestReferencesAreProtected(t *testing.T) {
 	}
 	g.step(two, r)
 	if protected(secret) {
-		t.Error("a Shoot that is gone protects")
+		t.Error("a deleted Shoot protects")
 	}
 }
 
-// The list of controllers runs in a manager and reacts to what users and the gardenlet do.
+// The controllers run in a manager and react to changes by users and the gardenlet.
 func TestControllersInAManager(t *testing.T) {
 	g := newGarden(t, offer())
 	ctx, stop := context.WithCancel(g.ctx)
@@ -348,7 +348,7 @@ func TestControllersInAManager(t *testing.T) {
 	})
 	g.operate(s, "Reconcile", succeeded)
 	g.patch(s, `{"metadata":{"annotations":{"gardener.cloud/operation":"maintain"}}}`)
-	env.Eventually(t, "the maintenance that was asked for is over", func() (bool, error) {
+	env.Eventually(t, "the requested maintenance is over", func() (bool, error) {
 		return g.get(s).Annotations[corev1beta1.AnnotationOperation] == "" &&
 			strings.Contains(s.Annotations[corev1beta1.AnnotationShootTasks], corev1beta1.ShootTaskRestartControlPlanePods), nil
 	})

@@ -25,7 +25,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// What 'hortus plan' says about a garden is what its controllers then do, on the real API server.
+// The controllers of a garden do what 'hortus plan' shows, with a real API server.
 func TestPlanOfAGardenComesTrue(t *testing.T) {
 	spec := corev1beta1.CloudProfileSpec{
 		Kubernetes: kubernetes(version("1.36.3", "s"), version("1.35.4", "dx"), version("1.35.3", "dx"),
@@ -56,7 +56,7 @@ func TestPlanOfAGardenComesTrue(t *testing.T) {
 		}
 	}
 	if len(want) < 8 {
-		t.Fatalf("the plan is too calm: %q", want)
+		t.Fatalf("the plan has too few changes: %q", want)
 	}
 	due := map[string]time.Time{}
 	for _, s := range shoots {
@@ -92,8 +92,8 @@ func TestPlanOfAGardenComesTrue(t *testing.T) {
 
 var dueShoots = flag.Int("shoots", 300, "Shoots that BenchmarkWindow has due at the same time")
 
-// BenchmarkWindow has many Shoots due in one window and measures how many are maintained per second, and the memory
-// that this takes. The pace should not depend on their number.
+// BenchmarkWindow has many Shoots due in one window and measures the maintained Shoots per second, and the required
+// memory. The rate should not depend on their number.
 func BenchmarkWindow(b *testing.B) {
 	e := env.Shared(b)
 	clock.SetTime(noon)

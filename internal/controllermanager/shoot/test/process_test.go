@@ -24,8 +24,8 @@ import (
 
 // BenchmarkControllerManager has many Shoots due at the same time and measures, for the real process with all its
 // controllers, Shoots per second from the first to the last one and the process's memory. -shoots sets their number.
-// The first process finds nothing to update, but writes everything that controllers write about new Shoots. The second
-// one updates the Kubernetes version of each: a dry run, the status, the Shoot, the status again, and an event.
+// The first process has nothing to update, but makes all writes for new Shoots. The second one updates the Kubernetes
+// version of each: a dry run, the status, the Shoot, the status again, and an event.
 func BenchmarkControllerManager(b *testing.B) {
 	program := filepath.Join(b.TempDir(), "hortus")
 	if out, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program,
@@ -33,7 +33,7 @@ func BenchmarkControllerManager(b *testing.B) {
 		b.Fatalf("build: %v\n%s", err, out)
 	}
 	e := env.Shared(b)
-	clock.SetTime(time.Now()) // The process has the real time.
+	clock.SetTime(time.Now()) // The process uses the real time.
 	for b.Loop() {
 		g := &garden{Environment: e, ctx: b.Context(), namespace: *e.Project(b).Spec.Namespace}
 		spec := offer()
@@ -123,7 +123,7 @@ func measureProcess(b *testing.B, g *garden, program, prefix string) {
 	b.ReportMetric(statusField(b, command.Process.Pid, "VmHWM:")/1024, prefix+"MiB-peak-RSS")
 }
 
-// sample reads one value of /metrics, 0 if it is not there yet.
+// sample reads one value of /metrics, 0 if it is missing.
 func sample(address, name string) float64 {
 	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
