@@ -49,11 +49,11 @@ func TestGardenRenders(t *testing.T) {
 		}
 	}
 	if _, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, nil); err == nil {
-		t.Error("the chart makes an encryption key where it can't see whether there is one")
+		t.Error("the chart generates an encryption key although it cannot know whether there is one")
 	}
 }
 
-// With Helm the chart makes the Secret with the key once.
+// With Helm the chart creates the Secret with the key once.
 func TestGardenKeyIsMadeOnce(t *testing.T) {
 	values := map[string]any{"caCrt": "ca"}
 	secret := func(name string) *corev1.Secret {
@@ -89,7 +89,7 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	}
 	values["apiserver"] = map[string]any{"encryptionKey": "given"}
 	if given := render(); !strings.Contains(given.StringData[keyrotation.KeyConfig], "secret: given") {
-		t.Errorf("a garden that is given its key gets %s", given.StringData[keyrotation.KeyConfig])
+		t.Errorf("a garden with a given key gets %s", given.StringData[keyrotation.KeyConfig])
 	}
 	if taken := render(secret("hortus-apiserver")); taken == nil || string(taken.Data[keyrotation.KeyConfig]) != "before" {
 		t.Errorf("a garden with its key in the other Secret gets %+v", taken)
@@ -99,7 +99,7 @@ func TestGardenKeyIsMadeOnce(t *testing.T) {
 	}
 }
 
-// With Helm the chart makes certificates once, the same for all who use them.
+// With Helm the chart creates certificates once, the same for all their users.
 func TestGardenCertificatesAreMadeOnce(t *testing.T) {
 	const name = "hortus-certificates"
 	rendered := renderIn(t, nil)
@@ -130,7 +130,7 @@ func TestGardenCertificatesAreMadeOnce(t *testing.T) {
 	}
 	service := find[apiregistrationv1.APIService](t, rendered, "v1beta1.core.gardener.cloud")
 	if string(service.Spec.CABundle) != string(made.Data["ca.crt"]) {
-		t.Error("the aggregator trusts another authority")
+		t.Error("the aggregator trusts another CA")
 	}
 	again := renderIn(t, nil, newSecret(name, made.Data))
 	if touched := find[corev1.Secret](t, again, name); touched != nil {
@@ -138,7 +138,7 @@ func TestGardenCertificatesAreMadeOnce(t *testing.T) {
 	}
 	service = find[apiregistrationv1.APIService](t, again, "v1beta1.core.gardener.cloud")
 	if string(service.Spec.CABundle) != string(made.Data["ca.crt"]) {
-		t.Error("an upgrade lets the aggregator trust another authority")
+		t.Error("after an upgrade the aggregator trusts another CA")
 	}
 }
 
@@ -198,7 +198,7 @@ func find[T any](t *testing.T, objects []*unstructured.Unstructured, name string
 	return nil
 }
 
-// cluster is what a chart finds with Helm's lookup.
+// cluster has the objects that a chart finds with Helm's lookup.
 type cluster struct{ dynamic.Interface }
 
 func (c cluster) GetClientFor(_, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {

@@ -12,7 +12,7 @@ import (
 	"hortus.dev/hortus/internal/golden"
 )
 
-// gardenValues are what the landscape's installer passes.
+// gardenValues are the values that the landscape's installer passes.
 func gardenValues() map[string]any {
 	return map[string]any{
 		"image": "hortus.dev/hortus:test",
@@ -52,7 +52,7 @@ func TestGardenletThatJoinsIsRenderedAsReviewed(t *testing.T) {
 	}, "gardenlet-joins")
 }
 
-// checkRendered compares a chart with its golden file. Helm refuses a chart that has an object twice.
+// checkRendered compares a chart with its golden file. Helm rejects a chart that has an object twice.
 func checkRendered(t *testing.T, name string, values map[string]any, file string) {
 	t.Helper()
 	c, err := chart.LoadFS(charts.FS, name)
@@ -76,7 +76,7 @@ func checkRendered(t *testing.T, name string, values map[string]any, file string
 	golden.Objects(t, file, all...)
 }
 
-// What the pods run with are flags that the program has.
+// The arguments of the pods are flags that the program has.
 func TestProgramsOfTheGardenKnowTheirArguments(t *testing.T) {
 	c, err := chart.LoadFS(charts.FS, "garden")
 	if err != nil {

@@ -25,7 +25,7 @@ func TestAnswersOfAPIServersQuestions(t *testing.T) {
 				"request":{"uid":"1","object":{"metadata":{"name":"a"}}}}`,
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"1","allowed":true}}`,
 		},
-		"an admission that is refused": {
+		"a rejected admission": {
 			"POST", "/admit", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
 				"request":{"uid":"1","object":{"metadata":{"labels":{"echo":"deny"}}}}}`,
 			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",
@@ -85,7 +85,7 @@ func TestQuestionsThatMakeNoSense(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		handler("pod-1").ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 		if recorder.Code != http.StatusBadRequest {
-			t.Errorf("%s: %s is answered with status %d: %s", path, body, recorder.Code, recorder.Body)
+			t.Errorf("%s: %s has the response %d: %s", path, body, recorder.Code, recorder.Body)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestGetShowsItsToken(t *testing.T) {
 }
 
 func TestServeWithTLS(t *testing.T) {
-	like := httptest.NewTLSServer(nil) // It brings a certificate for 127.0.0.1.
+	like := httptest.NewTLSServer(nil) // It has a certificate for 127.0.0.1.
 	like.Close()
 	pair := like.TLS.Certificates[0]
 	folder := t.TempDir()

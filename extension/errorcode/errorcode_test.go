@@ -69,11 +69,11 @@ func TestOf(t *testing.T) {
 		"codes survive wrapping": {
 			err: fmt.Errorf("create network: %w", With(errors.New("x"), quota)), want: []corev1beta1.ErrorCode{quota},
 		},
-		"codes given win over the text": {
+		"given codes precede the text": {
 			err: With(errors.New("AuthFailure"), quota), want: []corev1beta1.ErrorCode{quota},
 		},
-		"no codes given win over the text": {err: fmt.Errorf("create machine: %w", With(errors.New("AuthFailure")))},
-		"codes of joined errors come sorted": {
+		"given empty codes precede the text": {err: fmt.Errorf("create machine: %w", With(errors.New("AuthFailure")))},
+		"codes of joined errors are sorted": {
 			err:  errors.Join(With(errors.New("x"), unauthorized), With(errors.New("y"), quota)),
 			want: []corev1beta1.ErrorCode{quota, unauthorized},
 		},

@@ -62,7 +62,7 @@ func TestApplyAndDelete(t *testing.T) {
 			}
 			gone, err := Delete(t.Context(), c, "n", name, true)
 			if err != nil || gone {
-				t.Fatalf("Delete() = %v, %v, want to be asked again", gone, err)
+				t.Fatalf("Delete() = %v, %v, want a retry", gone, err)
 			}
 			if gone, err = Delete(t.Context(), c, "n", name, true); err != nil || !gone {
 				t.Fatalf("Delete() = %v, %v, want gone", gone, err)

@@ -37,7 +37,7 @@ func all(t *testing.T, p Pool) [4]string {
 func TestWhichChangesCount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Pool)
-		want   [4]bool // Whether key v1, key v2, in place, class v1 change.
+		want   [4]bool // Whether key v1, key v2, in place and class v1 change.
 	}{
 		"a patch version of Kubernetes never counts": {func(p *Pool) { p.KubernetesVersion = "1.33.9" }, [4]bool{}},
 		"a minor version of Kubernetes counts": {
@@ -55,7 +55,7 @@ func TestWhichChangesCount(t *testing.T) {
 		"the volume": {func(p *Pool) {
 			p.Volume = &extensionsv1alpha1.Volume{Size: "20Gi", Type: ptr.To("fast")}
 		}, [4]bool{false, true, false, true}},
-		"the provider's configuration counts in v1 only": {
+		"the provider's configuration counts only in v1": {
 			func(p *Pool) { p.ProviderConfig = []byte(`{"a":2}`) }, [4]bool{false, false, false, true},
 		},
 		"the container runtime": {
@@ -162,7 +162,8 @@ func TestOnlyTheSumOfReservationsCounts(t *testing.T) {
 	}
 }
 
-// What one name alone reserves is spelled as it was before the other one counted: another spelling would roll machines.
+// A reservation by one name alone has the same spelling as before the other one counted: another spelling would roll
+// machines.
 func TestReserved(t *testing.T) {
 	for _, text := range []string{"80m", "1Gi", "500M", "1073741824", "20k", "0"} {
 		q := ptr.To(resource.MustParse(text))
@@ -196,7 +197,7 @@ func TestDNSCacheDoesNotCountFrom134(t *testing.T) {
 }
 
 func TestHashesAreStable(t *testing.T) {
-	// Fixed, because a different value after an update of the program would roll every machine.
+	// The values are fixed: a different value after an update of the program would roll every machine.
 	want := [4]string{"gardener-node-agent-w-6d652", "gardener-node-agent-w-97bf650f60eac587", "f1a43f86783d54c3", "ef34b"}
 	if got := all(t, base()); got != want {
 		t.Errorf("hashes = %q, want %q", got, want)

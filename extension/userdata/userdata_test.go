@@ -40,7 +40,7 @@ func script(t *testing.T, spec *extensionsv1alpha1.OperatingSystemConfigSpec, o 
 	return string(out)
 }
 
-// run runs a script where systemctl only writes down what it is asked.
+// run runs a script with a systemctl that only records its arguments.
 func run(t *testing.T, script string) (systemctl []string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -53,8 +53,8 @@ func testCluster(hibernated bool) *extension.Cluster {
 	return &extension.Cluster{Shoot: shoot, CloudProfile: &corev1beta1.CloudProfile{}}
 }
 
-// newActuator returns an actuator on a fake cluster with a sleeping machine controller; created collects the kinds that
-// are created, in order.
+// newActuator returns an actuator on a fake cluster with a machine controller that is scaled down; created collects the
+// kinds that are created, in order.
 func newActuator(created *[]string, objects ...client.Object) *Actuator {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -163,13 +163,13 @@ func TestHibernationStopsTheControllerLast(t *testing.T) {
 	}
 	result, err := a.Reconcile(t.Context(), w, testCluster(true))
 	if err != nil || result.IsDone() {
-		t.Fatalf("Reconcile() = %v, %v, want to wait for the machine to go", result, err)
+		t.Fatalf("Reconcile() = %v, %v, want to wait for the removal of the machine", result, err)
 	}
 	if err := a.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
 		t.Fatal(err)
 	}
 	if machine.Labels[labelForceDeletion] != valueForceDeletion {
-		t.Errorf("labels of the machine are %v, want it to go without drain", machine.Labels)
+		t.Errorf("labels of the machine are %v, want a deletion without drain", machine.Labels)
 	}
 	if n := a.controllerReplicas(t); n != 1 {
 		t.Errorf("the machine controller has %d replicas while a machine is left", n)
@@ -204,11 +204,11 @@ func TestListForTheAutoscalerIsWrittenOncePerRequest(t *testing.T) {
 	first := at()
 	reconcile(request) // Woken by a watch.
 	if !at().Equal(first) {
-		t.Errorf("the time moved to %v without a new request", at())
+		t.Errorf("the time changed to %v without a new request", at())
 	}
 	reconcile(clk.Now().Add(-time.Second))
 	if !at().After(first) {
-		t.Error("the time stayed though there was a new request")
+		t.Error("the time did not change with a new request")
 	}
 }
 
@@ -228,6 +228,6 @@ func TestMigrateAndForceDeleteTouchNothing(t *testing.T) {
 	}
 	if err := a.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil ||
 		!machine.DeletionTimestamp.IsZero() {
-		t.Errorf("the machine is touched (%v)", err)
+		t.Errorf("the machine was changed (%v)", err)
 	}
 }

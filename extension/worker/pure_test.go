@@ -88,27 +88,27 @@ func TestReplicas(t *testing.T) {
 		"a hibernated Shoot has none": {scale{
 			min: 2, max: 5, hibernated: true, autoscaled: true, current: ptr.To(int32(3)),
 		}, 0},
-		"without autoscaler it is the minimum":     {scale{min: 2, max: 2, current: ptr.To(int32(7))}, 2},
+		"without autoscaler the minimum":           {scale{min: 2, max: 2, current: ptr.To(int32(7))}, 2},
 		"a new deployment starts with the minimum": {scale{min: 2, max: 5, autoscaled: true}, 2},
 		"a restored deployment keeps its size": {scale{
 			min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)),
 		}, 4},
-		"a restored one that exists is the autoscaler's": {scale{
+		"the autoscaler scales an existing restored deployment": {scale{
 			min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)), current: ptr.To(int32(3)),
 		}, 3},
 		"a Shoot that wakes up starts with the minimum": {scale{
 			min: 2, max: 5, autoscaled: true, waking: true, current: ptr.To(int32(0)),
 		}, 2},
-		"below the minimum it is raised": {scale{
+		"raised to the minimum": {scale{
 			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(1)),
 		}, 2},
-		"above the maximum it is lowered": {scale{
+		"lowered to the maximum": {scale{
 			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(9)),
 		}, 5},
-		"in between it is the autoscaler's": {scale{
+		"the autoscaler decides in between": {scale{
 			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(4)),
 		}, 4},
-		"a pool that may be empty is raised from zero too": {scale{
+		"a pool with minimum zero is raised from zero, too": {scale{
 			min: 0, max: 5, autoscaled: true, current: ptr.To(int32(0)),
 		}, 0},
 	} {
@@ -120,7 +120,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// scene is a Worker whose single MachineDeployment is as wanted in every respect.
+// scene is a Worker whose single MachineDeployment is as desired in all respects.
 func scene(strategy corev1beta1.MachineUpdateStrategy) (Wanted, observed) {
 	w := Wanted{Name: "md", ClassName: "md-abcde", pool: &extensionsv1alpha1.WorkerPool{UpdateStrategy: &strategy}}
 	md := machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "md", Generation: 2}}
@@ -255,8 +255,8 @@ func TestProgress(t *testing.T) {
 				`machine "m0" has not joined since its creation at 2026-03-01T12:00:00Z (replaced after 10m0s)`,
 			codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
 		},
-		"a hibernated Shoot waits for machines to go": {hibernated: true, want: "2 machine(s) are still to be deleted"},
-		"a hibernated Shoot without machines":         {hibernated: true, change: func(o *observed) { o.machines = nil }},
+		"a hibernated Shoot waits for deletions": {hibernated: true, want: "2 machine(s) are still to be deleted"},
+		"a hibernated Shoot without machines":    {hibernated: true, change: func(o *observed) { o.machines = nil }},
 		"machines updated by hand may stay old": {
 			strategy: corev1beta1.ManualInPlaceUpdate,
 			change: func(o *observed) {
@@ -306,7 +306,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestCodesOf has the texts that machine-controller-manager writes.
+// TestCodesOf has the texts of machine-controller-manager.
 func TestCodesOf(t *testing.T) {
 	create := func(code, message string) string {
 		return fmt.Sprintf("Cloud provider message - machine codes error: code = [%s] message = [%s]", code, message)
@@ -336,13 +336,13 @@ func TestCodesOf(t *testing.T) {
 		`Drain failed due to - [error while evicting pod "p": pod disruption budget n/p is misconfigured and requires zero voluntary evictions]. ` +
 			"Will retry in next sync.": {corev1beta1.ErrorRetryableConfigurationProblem},
 
-		// The status code says that the error passes, whatever the text.
+		// The status code marks a transient error, independently of the text.
 		create("Unavailable", "InternalServerError"):                                    nil,
 		create("DeadlineExceeded", "timeout while waiting for state to become RUNNING"): nil,
 		create("Aborted", "Conflict: the instance is being created"):                    nil,
-		// The name of a status code is no text of the cloud.
+		// The name of a status code is not a text of the cloud.
 		create("NotFound", "machine is being created"): nil,
-		// Not the cloud's errors.
+		// Errors that are not from the cloud.
 		"Machine conflict-1 failed to join the cluster in 20m0s minutes.": nil,
 		"Machine m health checks failing since last 10m0s minutes. Updating machine phase to Failed. Node Conditions: " +
 			"[{Type:DiskPressure Status:True Reason:KubeletHasDiskPressure}]": nil,
@@ -434,13 +434,13 @@ func TestUpdatedByHand(t *testing.T) {
 				deployment("new", 2), deployment("new", 1),
 			}, false,
 		},
-		"the change has not been seen yet": {
+		"the change has not been observed yet": {
 			corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{unobserved}, false,
 		},
-		"it is recorded already": {
+		"the change is recorded already": {
 			corev1beta1.ManualInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("old", 2)}, false,
 		},
-		"pools updated by themselves are waited for": {
+		"pools with automatic updates are awaited": {
 			corev1beta1.AutoInPlaceUpdate, []machinev1alpha1.MachineDeployment{deployment("new", 2)}, false,
 		},
 		"there is nothing yet": {corev1beta1.ManualInPlaceUpdate, nil, false},

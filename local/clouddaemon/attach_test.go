@@ -9,7 +9,7 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/cloudtest"
 )
 
-// volumeOf returns what the cloud says of a volume.
+// volumeOf returns a volume from the cloud.
 func volumeOf(t *testing.T, c *cloud.Client, id string) cloud.Volume {
 	t.Helper()
 	v, err := c.GetVolume(t.Context(), id)
@@ -19,7 +19,8 @@ func volumeOf(t *testing.T, c *cloud.Client, id string) cloud.Volume {
 	return *v
 }
 
-// awaitVolume waits until a volume has a state at an instance, and the driver shows the instance these volumes.
+// awaitVolume waits until a volume has a state at an instance, and the driver has attached these volumes to the
+// instance.
 func awaitVolume(t *testing.T, c *cloudtest.Cloud, id string, state cloud.State, instanceID string) {
 	t.Helper()
 	c.Eventually(t, id+" is "+string(state), func() bool {
@@ -55,7 +56,7 @@ func TestVolumesMoveBetweenRunningInstances(t *testing.T) {
 	_, err = api.AttachVolume(ctx, v.ID, b.ID)
 	expectCode(t, err, cloud.CodeDependency)
 	expectCode(t, api.DeleteVolume(ctx, v.ID), cloud.CodeDependency)
-	if _, err := api.DetachVolume(ctx, v.ID, b.ID); err != nil { // It is not there.
+	if _, err := api.DetachVolume(ctx, v.ID, b.ID); err != nil { // The volume does not exist.
 		t.Fatal(err)
 	}
 	if got := volumeOf(t, api, v.ID); got.InstanceID != a.ID || got.State != cloud.StateAttached {

@@ -12,8 +12,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificatesOverTime: the cloud shows a valid certificate with each connection, until its CA expires after 10
-// years, whether it runs all the time or is started anew. It makes none that would live no longer than the one before.
+// TestCertificatesOverTime: the cloud has a valid certificate for each connection, until its CA expires after 10 years,
+// whether it runs all the time or is restarted. Each new one expires later than the previous one.
 func TestCertificatesOverTime(t *testing.T) {
 	const ca, serving = "local cloud, CA", "local cloud, serving"
 	begin := time.Unix(2e9, 0)

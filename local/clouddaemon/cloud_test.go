@@ -75,7 +75,7 @@ func TestInstanceLife(t *testing.T) {
 	again := createInstance(t, c.Client,
 		cloud.CreateInstance{Name: "m", NetworkID: network, UserData: "hello", Tags: map[string]string{"a": "b"}})
 	if again.ID != i.ID {
-		t.Errorf("the same request again made %s, want %s", again.ID, i.ID)
+		t.Errorf("the repeated request returned %s, want %s", again.ID, i.ID)
 	}
 	_, err := c.Client.CreateInstance(t.Context(),
 		cloud.CreateInstance{Name: "m", MachineType: "large", Image: "hortus.dev/machine:1.0.0", NetworkID: network})
@@ -136,7 +136,7 @@ func TestUserDataOfInstancesCanBeChanged(t *testing.T) {
 			t.Errorf("another %s: error = %v, want code %q", name, err, cloud.CodeInvalid)
 		}
 	}
-	if _, err := alice.UpdateInstance(t.Context(), i.ID, in); err != nil { // No change, no boot: see below.
+	if _, err := alice.UpdateInstance(t.Context(), i.ID, in); err != nil { // Without a change there is no boot: see below.
 		t.Error(err)
 	}
 	_, err = bob.UpdateInstance(t.Context(), i.ID, in)
@@ -154,7 +154,7 @@ func TestUserDataOfInstancesCanBeChanged(t *testing.T) {
 		t.Errorf("it has booted with user data %q, %v", data, err)
 	}
 	if again := createInstance(t, alice, in); again.ID != i.ID {
-		t.Errorf("a create call with the new user data made %s, want %s", again.ID, i.ID)
+		t.Errorf("a create call with the new user data returned %s, want %s", again.ID, i.ID)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestAccountsAreSeparate(t *testing.T) {
 	_, err = bob.SetFault(t.Context(), cloud.Fault{Type: cloud.FaultQuota, Operation: "*"})
 	expectCode(t, err, cloud.CodeUnauthorized)
 	for client, want := range map[*cloud.Client]int{alice: 2, bob: 0} {
-		// A network and a DNS record, made after revision 1.
+		// A network and a DNS record, created after revision 1.
 		events, err := client.Events(t.Context(), 1, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +229,7 @@ func TestAccountsAreSeparate(t *testing.T) {
 			}
 		}
 		if made != want {
-			t.Errorf("events = %+v, want %d about new objects", events.Events, want)
+			t.Errorf("events = %+v, want %d for new objects", events.Events, want)
 		}
 	}
 	if list, err := c.Client.ListNetworks(t.Context(), cloud.Filter{}); err != nil || len(list) != 1 {
@@ -290,7 +290,7 @@ func TestQuotas(t *testing.T) {
 	_, err = alice.CreateInstance(t.Context(), second)
 	expectCode(t, err, cloud.CodeQuotaExceeded)
 	if err == nil || !strings.Contains(err.Error(), "Quota exceeded") {
-		t.Errorf("error %v does not say Quota exceeded, by which it is classified", err)
+		t.Errorf("error %v does not contain Quota exceeded, by which it is classified", err)
 	}
 	if err := alice.DeleteInstance(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
@@ -403,11 +403,11 @@ func TestWatchSurvivesRestart(t *testing.T) {
 	client := c.Client
 	go func() { ended <- client.Watch(ctx, func(l *cloud.EventList) { seen <- l }) }()
 	if first := <-seen; !first.Reset {
-		t.Errorf("first answer %+v does not ask for a list", first)
+		t.Errorf("first response %+v does not request a list", first)
 	}
 	c.Network(t, "n", "")
 	if second := <-seen; len(second.Events) == 0 {
-		t.Errorf("second answer %+v has no event", second)
+		t.Errorf("second response %+v has no event", second)
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -417,7 +417,7 @@ func TestWatchSurvivesRestart(t *testing.T) {
 
 func TestLoadBalancerForwardsToInstances(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{})
-	network := c.Network(t, "n", "127.30.0.0/24") // Loopback, so that the test can answer for the instances.
+	network := c.Network(t, "n", "127.30.0.0/24") // Loopback, so that the test can serve for the instances.
 	a := createInstance(t, c.Client, cloud.CreateInstance{Name: "a", NetworkID: network})
 	b := createInstance(t, c.Client, cloud.CreateInstance{Name: "b", NetworkID: network})
 	port := echoServer(t, a.Address+":0", "a")
@@ -442,7 +442,7 @@ func TestLoadBalancerForwardsToInstances(t *testing.T) {
 	}
 	c.Eventually(t, "a is gone", func() bool { return stateOf(t, c.Client, a.ID) == "" })
 	c.Eventually(t, "only b is asked", func() bool {
-		first, second := ask(t, address), ask(t, address) // Targets take turns.
+		first, second := ask(t, address), ask(t, address) // Targets are tried in turn.
 		return first == "b" && second == "b"
 	})
 	if err := c.Client.DeleteLoadBalancer(t.Context(), lb.ID); err != nil {
@@ -457,7 +457,7 @@ func TestLoadBalancerForwardsToInstances(t *testing.T) {
 	}
 }
 
-// echoServer answers every connection with a text, and returns its port.
+// echoServer writes a text to every connection, and returns its port.
 func echoServer(t *testing.T, address, text string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -478,7 +478,7 @@ func echoServer(t *testing.T, address, text string) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// ask returns what a server says, "" if there is none.
+// ask returns the text of a server, "" if there is none.
 func ask(t *testing.T, address string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -516,7 +516,7 @@ func TestDNS(t *testing.T) {
 	}
 	if _, err := c.Client.SetDNSRecord(t.Context(),
 		cloud.DNSRecord{Name: "x", Type: "MX", Values: []string{"y"}}); cloud.CodeOf(err) != cloud.CodeInvalid {
-		t.Errorf("MX record: %v, want it refused", err)
+		t.Errorf("MX record: %v, want it rejected", err)
 	}
 }
 
@@ -556,7 +556,7 @@ func TestBuckets(t *testing.T) {
 	data, _ := io.ReadAll(content)
 	content.Close()
 	if string(data) != "new" {
-		t.Errorf("content = %q, want what was put last", data)
+		t.Errorf("content = %q, want that of the last put", data)
 	}
 	expectCode(t, alice.DeleteBucket(t.Context(), "backups", false), cloud.CodeDependency)
 	if err := alice.DeleteObject(t.Context(), "backups", "v2/full"); err != nil {
@@ -615,8 +615,8 @@ func TestRequestsAreValidated(t *testing.T) {
 				{Path: "/mnt"},
 			}
 		},
-		"user data beyond the limit of 1 MiB":  func(i *cloud.CreateInstance) { i.UserData = strings.Repeat("x", 1<<20+1) },
-		"a tag whose key has an equality sign": func(i *cloud.CreateInstance) { i.Tags = map[string]string{"a=b": "c"} },
+		"user data beyond the limit of 1 MiB": func(i *cloud.CreateInstance) { i.UserData = strings.Repeat("x", 1<<20+1) },
+		"a tag whose key has an equals sign":  func(i *cloud.CreateInstance) { i.Tags = map[string]string{"a=b": "c"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := valid
@@ -654,7 +654,7 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	c := cloudtest.Start(t, cloudtest.Options{Clock: clock})
 	shown := func() *x509.Certificate {
 		t.Helper()
-		// The test looks itself.
+		// The test checks the validity itself.
 		connection, err := tls.Dial("tcp", strings.TrimPrefix(c.Config.Endpoint, "https://"),
 			&tls.Config{InsecureSkipVerify: true})
 		if err != nil {
@@ -665,7 +665,7 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	}
 	first := shown()
 	if again := shown(); !again.Equal(first) {
-		t.Error("a new certificate is made for each connection")
+		t.Error("a new certificate is generated for each connection")
 	}
 	clock.Step(13 * 30 * 24 * time.Hour)
 	second := shown()
@@ -673,6 +673,6 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 		t.Errorf("after 13 months the certificate is valid from %s to %s", second.NotBefore, second.NotAfter)
 	}
 	if again := shown(); !again.Equal(second) {
-		t.Error("a new certificate is made for each connection after a renewal")
+		t.Error("a new certificate is generated for each connection after a renewal")
 	}
 }

@@ -37,37 +37,37 @@ func TestDecide(t *testing.T) {
 		"a new instance is booted": {
 			record: inState(api.StatePending), seen: driver.Absent, want: actionBoot,
 		},
-		"a booting instance is left alone": {
+		"a booting instance needs no action": {
 			record: inState(api.StatePending), seen: driver.Starting, want: actionNothing,
 		},
-		"a booted instance is noted": {
+		"a booted instance is recorded": {
 			record: inState(api.StatePending), seen: driver.Running, want: actionRunning,
 		},
-		"a running instance is left alone": {
+		"a running instance needs no action": {
 			record: inState(api.StateRunning), seen: driver.Running, want: actionNothing,
 		},
-		"an exit is noted first": {
+		"an exit is recorded first": {
 			record: inState(api.StateRunning), seen: driver.Exited, want: actionExited,
 		},
-		"an instance lost with the host's reboot is noted too": {
+		"an instance lost with the host's reboot is recorded, too": {
 			record: inState(api.StateRunning), seen: driver.Absent, want: actionExited,
 		},
 		"an exit before it was seen running counts": {
 			record: inState(api.StatePending), seen: driver.Exited, want: actionExited,
 		},
-		"after the first exit it boots at once": {
+		"it boots at once after the first exit": {
 			record: inState(api.StateStopped, exited(1, 0)), seen: driver.Exited, want: actionBoot,
 		},
-		"after the second exit it waits a second": {
+		"it waits a second after the second exit": {
 			record: inState(api.StateStopped, exited(2, 0)), seen: driver.Exited, want: actionWait, at: noon.Add(time.Second),
 		},
-		"when the pause is over it boots": {
+		"it boots after the pause": {
 			record: inState(api.StateStopped, exited(2, time.Second)), seen: driver.Exited, want: actionBoot,
 		},
-		"a reboot stops what runs": {
+		"a reboot stops a running instance": {
 			record: inState(api.StateRunning, reboot), seen: driver.Running, want: actionReboot,
 		},
-		"a reboot of what has just exited is a boot": {
+		"a reboot of an exited instance is a boot": {
 			record: inState(api.StateRunning, reboot), seen: driver.Exited, want: actionExited,
 		},
 		"deletion beats everything": {
@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 		"a new instance on lost hardware does not boot": {
 			record: inState(api.StatePending), seen: driver.Absent, lost: true, want: actionTakeAway,
 		},
-		"lost hardware stays away": {
+		"lost hardware stays lost": {
 			record: inState(api.StateLost), seen: driver.Exited, lost: true, want: actionNothing,
 		},
 		"found hardware boots": {

@@ -59,7 +59,7 @@ func TestLostHardware(t *testing.T) {
 	}
 	c.Eventually(t, "a is lost", func() bool { return stateOf(t, c.Client, a.ID) == cloud.StateLost })
 	if got := stateOf(t, c.Client, b.ID); got != cloud.StateRunning {
-		t.Errorf("b is %s, want it untouched", got)
+		t.Errorf("b is %s, want it unchanged", got)
 	}
 	if err := c.Client.DeleteFault(t.Context(), "f"); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestLostHardware(t *testing.T) {
 }
 
 func TestFaultsEndWithTime(t *testing.T) {
-	clock := clocktesting.NewFakeClock(time.Now()) // Certificates made now must be valid.
+	clock := clocktesting.NewFakeClock(time.Now()) // New certificates must be valid.
 	c := cloudtest.Start(t, cloudtest.Options{Clock: clock})
 	if _, err := c.Client.SetFault(t.Context(),
 		cloud.Fault{Type: cloud.FaultRateLimit, Operation: "*", DurationSeconds: 60}); err != nil {

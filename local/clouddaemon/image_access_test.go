@@ -13,7 +13,8 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/cloudtest"
 )
 
-// TestImagesNeedCredentials: strangers could have images built, so only instances and callers of the API get any.
+// TestImagesNeedCredentials: only instances and callers of the API get images, since anonymous clients could cause
+// builds.
 func TestImagesNeedCredentials(t *testing.T) {
 	layout := t.TempDir()
 	if err := os.WriteFile(filepath.Join(layout, "index.json"), []byte(`{"manifests":[]}`), 0o600); err != nil {
@@ -48,7 +49,7 @@ func TestImagesNeedCredentials(t *testing.T) {
 		t.Errorf("without credentials: %d", got)
 	}
 	if got := ask(c.Config.AccessKey, c.Config.SecretKey); got != there {
-		t.Errorf("with those of the API: %d", got)
+		t.Errorf("with the credentials of the API: %d", got)
 	}
 	if got := ask(c.Config.AccessKey, "wrong"); got != refused {
 		t.Errorf("with a wrong key: %d", got)
@@ -73,6 +74,6 @@ func TestImagesNeedCredentials(t *testing.T) {
 	}
 	c.Eventually(t, "it is gone", func() bool { return stateOf(t, c.Client, one.ID) == "" })
 	if got := ask(one.ID, password); got != refused {
-		t.Errorf("as an instance that is gone: %d", got)
+		t.Errorf("as a deleted instance: %d", got)
 	}
 }

@@ -17,12 +17,12 @@ func TestNextAddress(t *testing.T) {
 		used  []string
 		want  string
 	}{
-		"the first one":                        {want: "10.0.0.2"},
-		"goes on behind the last one":          {after: "10.0.0.3", want: "10.0.0.4"},
-		"skips what is used":                   {after: "10.0.0.3", used: []string{"10.0.0.4"}, want: "10.0.0.5"},
-		"begins again at the end":              {after: "10.0.0.6", want: "10.0.0.2"},
-		"ignores an address of somewhere else": {after: "10.1.0.4", want: "10.0.0.2"},
-		"reports when all are used":            {used: []string{"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}},
+		"the first one":                {want: "10.0.0.2"},
+		"continues after the last one": {after: "10.0.0.3", want: "10.0.0.4"},
+		"skips what is used":           {after: "10.0.0.3", used: []string{"10.0.0.4"}, want: "10.0.0.5"},
+		"begins again after the end":   {after: "10.0.0.6", want: "10.0.0.2"},
+		"ignores an address outside":   {after: "10.1.0.4", want: "10.0.0.2"},
+		"reports that all are used":    {used: []string{"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			used := map[string]bool{}
@@ -62,7 +62,7 @@ func TestPickNetworkCIDR(t *testing.T) {
 	}
 	_, err := pickNetworkCIDR([]netip.Prefix{autoRange})
 	if api.CodeOf(err) != api.CodeDepleted {
-		t.Errorf("with nothing left: %v, want code %s", err, api.CodeDepleted)
+		t.Errorf("with all addresses used: %v, want code %s", err, api.CodeDepleted)
 	}
 }
 
@@ -83,17 +83,17 @@ func TestCheckQuota(t *testing.T) {
 		used, more api.Limits
 		exceeded   bool
 	}{
-		"room for exactly one more": {
+		"quota for exactly one more": {
 			used: api.Limits{Instances: 1, CPU: 2}, more: api.Limits{Instances: 1, CPU: 2},
 		},
 		"one too many": {
 			used: api.Limits{Instances: 2}, more: api.Limits{Instances: 1}, exceeded: true,
 		},
-		"cores run out before instances": {
+		"cores are exceeded before instances": {
 			used: api.Limits{Instances: 1, CPU: 3}, more: api.Limits{Instances: 1, CPU: 2}, exceeded: true,
 		},
-		"no limit on memory":                  {more: api.Limits{MemoryBytes: 1 << 50}},
-		"asking for nothing is never refused": {used: api.Limits{Instances: 9}, more: api.Limits{MemoryBytes: 1}},
+		"no limit on memory":                       {more: api.Limits{MemoryBytes: 1 << 50}},
+		"a request for nothing is always accepted": {used: api.Limits{Instances: 9}, more: api.Limits{MemoryBytes: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := checkQuota("a", limits, tc.used, tc.more)
@@ -129,7 +129,7 @@ func TestSelectEvents(t *testing.T) {
 		}
 	}
 	if list := selectEvents(nil, 10, 9); !list.Reset {
-		t.Error("after a restart there is no event to give, but no reset is asked for")
+		t.Error("after a restart there are no events, but no reset is requested")
 	}
 }
 

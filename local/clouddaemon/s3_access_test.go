@@ -150,7 +150,7 @@ func TestCredentialsOfABucketReachNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(made, again); diff != "" {
-		t.Errorf("asked again, the credentials differ (-first +second):\n%s", diff)
+		t.Errorf("the credentials of the second request differ (-first +second):\n%s", diff)
 	}
 	_, err = c.As(t, "bob").CreateBucketCredentials(t.Context(), "backups")
 	expectCode(t, err, cloud.CodeNotFound)
@@ -188,7 +188,7 @@ func TestCredentialsOfABucketReachNothingElse(t *testing.T) {
 	expectCode(t, err, cloud.CodeNotFound)
 	createBucket(t, alice, "backups")
 	if err := putObject(t, client, "backups", "k", "x"); err != nil {
-		t.Errorf("put into the bucket that was made again: %v", err)
+		t.Errorf("put into the bucket that was created again: %v", err)
 	}
 	if err := alice.DeleteBucketCredentials(t.Context(), "backups"); err != nil {
 		t.Fatal(err)
@@ -225,10 +225,10 @@ func TestS3Faults(t *testing.T) {
 	t.Run("lost", func(t *testing.T) {
 		setFault(t, c, cloud.Fault{Type: cloud.FaultLost, Operation: "PutObject", Target: "lost", Count: 1})
 		if err := putObject(t, client, "backups", "lost", "x"); err == nil {
-			t.Error("the answer was not lost")
+			t.Error("the response was not lost")
 		}
 		if objects, err := c.Client.ListObjects(t.Context(), "backups", "lost"); err != nil || len(objects) != 1 {
-			t.Errorf("objects = %v, %v, want the one whose answer was lost", objects, err)
+			t.Errorf("objects = %v, %v, want the one whose response was lost", objects, err)
 		}
 	})
 	t.Run("lost at the end of an upload in parts, which the client repeats", func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestS3Faults(t *testing.T) {
 }
 
 func TestS3SlowFault(t *testing.T) {
-	clock := clocktesting.NewFakeClock(time.Now()) // Certificates made now must be valid.
+	clock := clocktesting.NewFakeClock(time.Now()) // New certificates must be valid.
 	c := cloudtest.Start(t, cloudtest.Options{Clock: clock})
 	createBucket(t, c.Client, "backups")
 	setFault(t, c, cloud.Fault{Type: cloud.FaultSlow, Operation: "UploadPart", DelaySeconds: 60, Count: 1})
@@ -270,7 +270,7 @@ func TestS3ListsInPages(t *testing.T) {
 	const count, dirs = 2500, 5
 	c := cloudtest.Start(t, cloudtest.Options{})
 	createBucket(t, c.Client, "backups")
-	createBucket(t, c.Client, "backups2") // Begins with the same name.
+	createBucket(t, c.Client, "backups2") // Another bucket with the same prefix.
 	client := sdk(t, c.Config)
 	var wg sync.WaitGroup
 	for worker := range 8 {
@@ -390,6 +390,6 @@ func TestS3ObjectsSurviveRestart(t *testing.T) {
 	abort := &s3.AbortMultipartUploadInput{Bucket: bucket, Key: key, UploadId: open.UploadId}
 	_, err = client.AbortMultipartUpload(t.Context(), abort)
 	if !errors.As(err, &gone) {
-		t.Errorf("AbortMultipartUpload() = %v, want that the upload is gone", err)
+		t.Errorf("AbortMultipartUpload() = %v, want a missing upload", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	api "hortus.dev/hortus/local/cloud"
 )
 
-// listSlowly is what a listing means: every key is looked at.
+// listSlowly defines the result of a listing: it checks every key.
 func listSlowly(keys []string, prefix, delimiter string) (out []string) {
 	for _, key := range keys {
 		rest, ok := strings.CutPrefix(key, prefix)
@@ -46,7 +46,7 @@ func TestListPagesHaveEverythingOnce(t *testing.T) {
 				key += alphabet[random.IntN(len(alphabet))]
 			}
 			known[key] = true
-			for _, bucket := range []string{"aaa", "bbb", "bbb2"} { // Others around must not show.
+			for _, bucket := range []string{"aaa", "bbb", "bbb2"} { // Other keys must not be listed.
 				s.objects.put(tx, objectKey(bucket, key), object{Object: api.Object{Key: key}, Bucket: bucket})
 			}
 		}

@@ -36,7 +36,7 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/cloudtest"
 )
 
-// sdk returns the client that programs use against S3, for these credentials.
+// sdk returns the usual client of S3, for these credentials.
 func sdk(t testing.TB, cfg cloud.Config, options ...func(*s3.Options)) *s3.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -48,7 +48,7 @@ func sdk(t testing.TB, cfg cloud.Config, options ...func(*s3.Options)) *s3.Clien
 		Region: "local", BaseEndpoint: aws.String(cfg.Endpoint), UsePathStyle: true,
 		HTTPClient:  &http.Client{Transport: transport},
 		Credentials: awscredentials.NewStaticCredentialsProvider(cfg.AccessKey, cfg.SecretKey, ""),
-		// What a configuration that is loaded as usual has.
+		// Settings of a configuration that is loaded as usual.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
 	}, options...)
@@ -56,7 +56,7 @@ func sdk(t testing.TB, cfg cloud.Config, options ...func(*s3.Options)) *s3.Clien
 
 func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }
 
-// openBucket returns a bucket through the driver that production uses.
+// openBucket returns a bucket with the driver that is used in production.
 func openBucket(t testing.TB, client *s3.Client, name string) *blob.Bucket {
 	t.Helper()
 	b, err := s3blob.OpenBucket(t.Context(), client, name, nil)
@@ -135,7 +135,7 @@ func TestS3WorksWithTheDriverOfProduction(t *testing.T) {
 			}
 			if attributes.ContentType != "text/x-test" || attributes.Metadata["made-by"] != "test" ||
 				attributes.Size != int64(len(content)) {
-				t.Errorf("Attributes() = %+v, want what was written", attributes)
+				t.Errorf("Attributes() = %+v, want the written ones", attributes)
 			}
 			part, err := b.NewRangeReader(ctx, key, 5, 7, nil)
 			if err != nil {
@@ -211,7 +211,7 @@ func TestS3TakesAllChecksums(t *testing.T) {
 			}
 			sums := []*string{got.ChecksumCRC32, got.ChecksumCRC32C, got.ChecksumCRC64NVME, got.ChecksumSHA256}
 			if !slices.ContainsFunc(sums, func(s *string) bool { return aws.ToString(s) != "" }) {
-				t.Error("the answer has no checksum for the client to check")
+				t.Error("the response has no checksum for the client")
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func TestS3TakesAllChecksums(t *testing.T) {
 	}
 }
 
-// pattern is content of any size that is made while it is read, and measures the heap meanwhile.
+// pattern is content of any size that is generated while it is read. It measures the heap meanwhile.
 type pattern struct {
 	random *rand.ChaCha8
 	left   int64
@@ -283,7 +283,7 @@ func TestS3StreamsLargeObjects(t *testing.T) {
 		t.Fatalf("read %d bytes, %v, want %d", n, err, size)
 	}
 	if !bytes.Equal(got.Sum(nil), sum.Sum(nil)) {
-		t.Error("the content is not what was uploaded")
+		t.Error("the content differs from the upload")
 	}
 	measure(&peak)
 	t.Logf("upload %.0f MB/s, download %.0f MB/s, heap grew by %d MiB", size/1e6/uploaded.Seconds(),
@@ -302,7 +302,7 @@ func TestS3StreamsLargeObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if tag := aws.ToString(head.ETag); !strings.HasSuffix(tag, `-20"`) {
-		t.Errorf("ETag = %s, want one that tells 20 parts", tag)
+		t.Errorf("ETag = %s, want one of 20 parts", tag)
 	}
 	_, err = sdk(t, c.Config).GetObject(t.Context(), &s3.GetObjectInput{
 		Bucket: aws.String("backups"), Key: aws.String("large"), IfNoneMatch: head.ETag,
@@ -405,7 +405,7 @@ func TestS3ReplacesWhatItExpects(t *testing.T) {
 		return err
 	}
 	if err := replace("second"); err != nil {
-		t.Errorf("replace what is there: %v", err)
+		t.Errorf("replace an existing object: %v", err)
 	}
 	expectS3Code(t, replace("third"), "PreconditionFailed")
 }

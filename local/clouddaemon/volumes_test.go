@@ -31,22 +31,22 @@ func TestAttachedAndDetached(t *testing.T) {
 		"again, nothing changes": {
 			volumeIn(api.StateAttached, "i-1"), attach(here), volumeIn(api.StateAttached, "i-1"), "",
 		},
-		"while it is being attached, nothing too": {
+		"no action while it is being attached": {
 			volumeIn(api.StateAttaching, "i-1"), attach(here), volumeIn(api.StateAttaching, "i-1"), "",
 		},
-		"while it is being detached, it stays": {
+		"attached again while it is being detached": {
 			volumeIn(api.StateDetaching, "i-1"), attach(here), volumeIn(api.StateAttaching, "i-1"), "",
 		},
-		"one that another instance has": {
+		"a volume of another instance": {
 			volumeIn(api.StateAttached, "i-2"), attach(here), volume{}, api.CodeDependency,
 		},
-		"one that another instance loses": {
+		"a volume that is detached from another instance": {
 			volumeIn(api.StateDetaching, "i-2"), attach(here), volume{}, api.CodeDependency,
 		},
-		"one that the instance was made with": {
+		"a volume the instance was created with": {
 			volumeIn(api.StateAvailable, "i-1"), attach(here), volume{}, api.CodeInvalid,
 		},
-		"one that is being deleted": {
+		"a volume that is being deleted": {
 			volumeIn(api.StateTerminating, ""), attach(here), volume{}, api.CodeNotFound,
 		},
 		"an instance of another zone": {
@@ -65,19 +65,19 @@ func TestAttachedAndDetached(t *testing.T) {
 		"an attached volume is detached": {
 			volumeIn(api.StateAttached, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), "",
 		},
-		"one that has not been attached yet too": {
+		"a volume that is not attached yet is detached": {
 			volumeIn(api.StateAttaching, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), "",
 		},
-		"while it is being detached, nothing": {
+		"no action while it is being detached": {
 			volumeIn(api.StateDetaching, "i-1"), detach, volumeIn(api.StateDetaching, "i-1"), "",
 		},
 		"a free volume stays free": {
 			volumeIn(api.StateAvailable, ""), detach, volumeIn(api.StateAvailable, ""), "",
 		},
-		"what another instance has meanwhile, stays": {
+		"a volume that another instance has meanwhile stays": {
 			volumeIn(api.StateAttached, "i-2"), detach, volumeIn(api.StateAttached, "i-2"), "",
 		},
-		"what an instance was made with, stays": {
+		"a volume the instance was created with stays": {
 			volumeIn(api.StateAvailable, "i-1"), detach, volume{}, api.CodeInvalid,
 		},
 	} {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// tiny is a component that compiles in a moment: it needs no library, not even the standard one.
+// tiny is a component that compiles quickly: it needs no library, not even the standard one.
 func tiny(t *testing.T) (*Builder, Component, *bytes.Buffer) {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -52,7 +52,7 @@ func TestBuild(t *testing.T) {
 	}
 	build()
 	if progress.Len() > 0 {
-		t.Errorf("second build did something: %s", progress)
+		t.Errorf("the second build was not skipped: %s", progress)
 	}
 	c.LDFlags = []string{"-X main.name=two"}
 	build()
@@ -86,7 +86,7 @@ func TestFailedBuildKeepsTheOldProgram(t *testing.T) {
 		t.Errorf("Status() after a failed build = %+v, %v, want stale", statuses, err)
 	}
 	if out, err := exec.Command(c.Path(b.Artifacts, "tiny")).CombinedOutput(); err != nil {
-		t.Errorf("the program built before does not run any more: %v\n%s", err, out)
+		t.Errorf("the previously built program no longer runs: %v\n%s", err, out)
 	}
 }
 

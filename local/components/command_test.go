@@ -70,6 +70,6 @@ func TestSelectForBuild(t *testing.T) {
 	isOnDemand := func(folder string) bool { return slices.Contains(onDemand, folder) }
 	if len(everything) != len(All()) || len(plain) != len(All())-len(onDemand) ||
 		slices.ContainsFunc(folders(plain), isOnDemand) {
-		t.Errorf("plain build selects %v, --all selects %v", folders(plain), folders(everything))
+		t.Errorf("a build without flags selects %v, with --all %v", folders(plain), folders(everything))
 	}
 }

@@ -42,7 +42,7 @@ func TestHashInputsChangesWithEveryInput(t *testing.T) {
 	packages := testComponent()
 	packages.Needs = []DebianPackage{gcc}
 	if hash(testSource(), packages, with) != base {
-		t.Error("hashInputs() depends on what the distribution must provide")
+		t.Error("hashInputs() depends on the packages of the distribution")
 	}
 
 	variants := map[string]func(fstest.MapFS, *Component, *compiler){
@@ -82,17 +82,17 @@ func TestReadState(t *testing.T) {
 		prepare func(t *testing.T, dir string)
 		want    State
 	}{
-		"nothing there is missing": {prepare: func(*testing.T, string) {}, want: Missing},
-		"matching stamp is built":  {prepare: func(t *testing.T, dir string) { place(t, dir, "inputs", 4) }, want: Built},
-		"other inputs are stale":   {prepare: func(t *testing.T, dir string) { place(t, dir, "older", 4) }, want: Stale},
-		"truncated program is missing": {
+		"missing without files":       {prepare: func(*testing.T, string) {}, want: Missing},
+		"built with a matching stamp": {prepare: func(t *testing.T, dir string) { place(t, dir, "inputs", 4) }, want: Built},
+		"stale with other inputs":     {prepare: func(t *testing.T, dir string) { place(t, dir, "older", 4) }, want: Stale},
+		"missing if truncated": {
 			prepare: func(t *testing.T, dir string) { place(t, dir, "inputs", 5) }, want: Missing,
 		},
-		"broken stamp is missing": {prepare: func(t *testing.T, dir string) {
+		"missing with a broken stamp": {prepare: func(t *testing.T, dir string) {
 			place(t, dir, "inputs", 4)
 			write(t, filepath.Join(dir, stampFile), "{")
 		}, want: Missing},
-		"lost program is missing": {prepare: func(t *testing.T, dir string) {
+		"missing without the program": {prepare: func(t *testing.T, dir string) {
 			place(t, dir, "inputs", 4)
 			if err := os.Remove(filepath.Join(dir, "program")); err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestReadState(t *testing.T) {
 	}
 }
 
-// place puts a program of 4 bytes and a stamp that claims the given size.
+// place writes a program of 4 bytes and a stamp with the given size.
 func place(t *testing.T, dir, inputs string, size int64) {
 	t.Helper()
 	write(t, filepath.Join(dir, "program"), "1234")

@@ -26,13 +26,13 @@ func TestSelect(t *testing.T) {
 		"the v of a version may be left out": {
 			names: []string{"kubernetes@1.34.4"}, want: []string{"kubernetes-1.34.4"},
 		},
-		"table order wins and repetition is harmless": {
+		"the order is that of the table, and repetitions are ignored": {
 			names: []string{"runc", "etcd", "runc"}, want: []string{"etcd", "runc"},
 		},
 		"no names select nothing":                      {},
 		"an unknown name is an error":                  {names: []string{"etcd", "docker"}, fails: true},
 		"a version that cannot be built is an error":   {names: []string{"kubernetes@1.36.9"}, fails: true},
-		"a version of something else does not confuse": {names: []string{"etcd@v1.36.3"}, fails: true},
+		"a version of another component has no effect": {names: []string{"etcd@v1.36.3"}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Select(All(), tc.names...)
@@ -54,7 +54,7 @@ func TestTableIsSound(t *testing.T) {
 		}
 		seen[c.Folder], seen[c.Dir("")] = true, true
 		if c.Version[0] != 'v' || len(c.Programs) == 0 {
-			t.Errorf("%s has no v in its version, or no programs", c)
+			t.Errorf("%s has a version without v, or no programs", c)
 		}
 		if _, err := os.Stat(c.Folder); err != nil {
 			t.Errorf("%s has no source folder: %v", c, err)

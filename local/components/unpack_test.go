@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// A package is fetched with what it needs, unpacked once, and not installed.
+// A package is downloaded with its dependencies, unpacked once, and not installed.
 func TestUnpack(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")
 	for name, script := range map[string]string{
-		// Package lists are too old at first.
+		// Package lists are outdated at first.
 		"apt-get": `case $1 in
 update) touch ` + dir + `/updated ;;
 install)

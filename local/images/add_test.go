@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/image"
 )
 
-// TestAdd packs the program of this very test, which is static.
+// TestAdd packs the program of this test, which is static.
 func TestAdd(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -57,10 +57,10 @@ func TestAddRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for label, tc := range map[string]struct{ name, want string }{
-		"no tag":                    {"example.com/notice", "name: "},
-		"no registry":               {"notice:0.1.0", "name: "},
-		"one of ours":               {image.Etcd, "name: taken"},
-		"a file that is no program": {"example.com/notice:0.1.0", "read program"},
+		"no tag":                       {"example.com/notice", "name: "},
+		"no registry":                  {"notice:0.1.0", "name: "},
+		"one of ours":                  {image.Etcd, "name: taken"},
+		"a file that is not a program": {"example.com/notice:0.1.0", "read program"},
 	} {
 		if _, err := Add(t.TempDir(), tc.name, text); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: the error is %v, want %q", label, err, tc.want)

@@ -62,7 +62,7 @@ func TestLayerContent(t *testing.T) {
 		"5 0755 0 usr/ ",
 		"5 0755 0 usr/bin/ ",
 		"0 0755 5 usr/bin/z ",
-		"1 0755 0 a/alias usr/bin/z", // After its target, with the target's mode.
+		"1 0755 0 a/alias usr/bin/z", // The link follows its target, with the target's mode.
 	}
 	if diff := cmp.Diff(want, listTar(t, out.Bytes())); diff != "" {
 		t.Errorf("layer mismatch (-want +got):\n%s", diff)
@@ -144,6 +144,6 @@ func TestParseLdd(t *testing.T) {
 		t.Errorf("parseLdd() mismatch (-want +got):\n%s", diff)
 	}
 	if _, err := parseLdd("\tlibx.so.1 => not found\n"); err == nil {
-		t.Error("parseLdd() overlooks a missing library")
+		t.Error("parseLdd() ignores a missing library")
 	}
 }

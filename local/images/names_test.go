@@ -111,7 +111,7 @@ func TestEveryImageHasARecipe(t *testing.T) {
 		}
 	}
 	if _, err := recipeFor("nginx:1", from); err == nil {
-		t.Error("recipeFor() knows an image that nobody defined")
+		t.Error("recipeFor() returns an undefined image")
 	}
 }
 
@@ -130,11 +130,11 @@ func TestImagesOfOneKubernetesVersionDifferOnlyInWhatTheyRun(t *testing.T) {
 		}
 	}
 	if len(slices.Compact(kubernetesPrograms)) != len(image.Kubernetes("1.36.3")) {
-		t.Error("images and programs of a Kubernetes version do not pair up")
+		t.Error("images and programs of a Kubernetes version do not match")
 	}
 }
 
-// TestImagesOfTestsShareLayers: names and tags that stand for the same content cost no room.
+// TestImagesOfTestsShareLayers: names and tags of the same content need no additional space.
 func TestImagesOfTestsShareLayers(t *testing.T) {
 	from := sources{artifacts: "out", tools: []Entry{{Path: "usr/bin/dig", Source: "dig"}}}
 	for _, names := range [][]string{
@@ -162,7 +162,7 @@ func TestImagesOfTestsShareLayers(t *testing.T) {
 	}
 }
 
-// TestPolicyPluginIsInImages: the agent installs the plugin out of its image, machines have it before the agent runs.
+// TestPolicyPluginIsInImages: the agent installs the plugin from its image; machines have it before the agent runs.
 func TestPolicyPluginIsInImages(t *testing.T) {
 	for name, path := range map[string]string{
 		image.Hortus(): "usr/local/bin/hortus-policy", Machine(MachineVersions[0]): "opt/cni/bin/hortus-policy",

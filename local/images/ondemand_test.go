@@ -27,7 +27,7 @@ func TestOnDemand(t *testing.T) {
 		LastBuild: func() (string, time.Duration, error) { return "", 0, nil },
 	}
 	if err := o.Make(t.Context(), image.Pause); !errors.Is(err, registry.ErrUnknown) {
-		t.Errorf("Make of an image that is always there = %v, want %v", err, registry.ErrUnknown)
+		t.Errorf("Make of an image that is always present = %v, want %v", err, registry.ErrUnknown)
 	}
 	var wg sync.WaitGroup
 	ask := func(name string, failed bool) {
@@ -41,18 +41,18 @@ func TestOnDemand(t *testing.T) {
 	if got := <-begun; !slices.Equal(got, image.Kubernetes("1.35.4")) {
 		t.Errorf("built %v, want all images of the version", got)
 	}
-	// Who loses patience is told why, and the build goes on.
+	// A caller whose wait ends gets the reason, and the build continues.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := o.Make(gone, image.KubeProxy("1.35.4")); err == nil || errors.Is(err, registry.ErrUnknown) {
 		t.Errorf("Make without patience = %v, want an explanation", err)
 	}
 	if len(begun) != 0 {
-		t.Error("a version is built twice at once")
+		t.Error("a version is built twice concurrently")
 	}
 	end <- errors.New("no network")
 	wg.Wait()
-	// A failed build is tried again.
+	// A failed build is retried.
 	ask(image.KubeAPIServer("1.35.4"), false)
 	<-begun
 	end <- nil

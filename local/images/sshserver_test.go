@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Unpacked files win, since they suit each other; older servers are one program.
+// Unpacked files take precedence, since they match each other; older servers are one program.
 func TestSSHServerPrograms(t *testing.T) {
 	for name, tc := range map[string]struct {
 		root   string
@@ -18,7 +18,7 @@ func TestSSHServerPrograms(t *testing.T) {
 			exists: []string{"/usr/sbin/sshd", "/usr/bin/ssh-keygen"},
 			want:   []string{"/usr/sbin/sshd", "/usr/bin/ssh-keygen"},
 		},
-		"unpacked beside the programs for users": {
+		"unpacked in addition to the programs for users": {
 			root: "/p", exists: []string{"/p/usr/sbin/sshd", "/usr/bin/ssh-keygen"},
 			want: []string{"/p/usr/sbin/sshd", "/usr/bin/ssh-keygen"},
 		},
@@ -39,7 +39,7 @@ func TestSSHServerPrograms(t *testing.T) {
 	}
 }
 
-// Only machines have a server that people log in to.
+// Only machines have an SSH server.
 func TestServerIsInMachinesOnly(t *testing.T) {
 	from := sources{artifacts: "out", sshServer: []Entry{{Path: "usr/sbin/sshd", Source: "sshd"}}}
 	for _, name := range Names() {

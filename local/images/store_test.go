@@ -70,7 +70,7 @@ func TestStoreRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := validate.Index(index, validate.Fast); err != nil { // Beyond Fast it insists on gzip.
+	if err := validate.Index(index, validate.Fast); err != nil { // Above Fast it requires gzip.
 		t.Errorf("layout is not valid: %v", err)
 	}
 	manifest, err := index.IndexManifest()
@@ -151,7 +151,7 @@ func TestReplacedImageIsPrunedWhenOld(t *testing.T) {
 	if err != nil || len(stored) != 1 || stored[0].Layers != 2 {
 		t.Errorf("List() = %+v, %v", stored, err)
 	}
-	// A pruned layer must not be taken for present.
+	// A pruned layer must not count as present.
 	if !put(t, store, "hortus.dev/a:1", "one") || blobs(t, dir) != before+3 {
 		t.Error("the first content could not be stored again")
 	}
@@ -170,7 +170,7 @@ func TestLayerIsMadeAgainWhenItsSourceChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		reopened, err := OpenStore(dir) // What is remembered has to survive the process.
+		reopened, err := OpenStore(dir) // The cache has to survive the process.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,10 +189,10 @@ func TestLayerIsMadeAgainWhenItsSourceChanges(t *testing.T) {
 		t.Errorf("layer of an unchanged file is %s, before %s", again, first)
 	}
 	if second := digest("4321"); second == first {
-		t.Error("layer did not follow a change that kept the size")
+		t.Error("the layer did not change with the content of the same size")
 	}
 	if len(store.layers) != 0 {
-		t.Error("the empty store remembered layers")
+		t.Error("the empty store has cached layers")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"hortus.dev/hortus/local/landscape/cluster"
 )
 
-// TestCertificatesAreInTheTable: what is issued for the landscape is in the table of certificates, with its life, and
-// nothing else is.
+// TestCertificatesAreInTheTable: the table of certificates has exactly the certificates of the landscape, with their
+// validity.
 func TestCertificatesAreInTheTable(t *testing.T) {
 	values := cluster.Values{Name: "a", NodeAddress: "10.1.0.10", PublicAddress: "198.18.8.1", APIServiceIP: "10.0.0.1"}
 	material, err := cluster.NewPKI(values, clock.RealClock{})
@@ -40,8 +40,8 @@ func TestCertificatesAreInTheTable(t *testing.T) {
 	certificates.Check(t, livesOf(t, garden), certificates.LandscapeGarden)
 }
 
-// TestCertificatesOverTime: a landscape works for 13 months without 'hortus up', and as long as its CAs with one a
-// year.
+// TestCertificatesOverTime: a landscape works for 13 months without 'hortus up', and for the lifetime of its CAs with
+// one run a year.
 func TestCertificatesOverTime(t *testing.T) {
 	for name, tc := range map[string]struct{ last, step, up time.Duration }{
 		"13 months without hortus up": {last: 396 * certificates.Day, step: certificates.Day},
@@ -53,7 +53,7 @@ func TestCertificatesOverTime(t *testing.T) {
 	}
 }
 
-// moveLandscape moves the clock of a landscape on. Each up it is brought up once more; 0 is never.
+// moveLandscape advances the clock of a landscape. up is the interval of runs of 'hortus up'; 0 means none.
 func moveLandscape(t *testing.T, last, step, up time.Duration) {
 	begin := time.Unix(2e9, 0)
 	now := testclock.NewFakePassiveClock(begin)
@@ -123,7 +123,7 @@ func moveLandscape(t *testing.T, last, step, up time.Duration) {
 	}
 }
 
-// livesOf returns the lives of all certificates in a struct, by field.
+// livesOf returns the validity of all certificates in a struct, by field.
 func livesOf(t *testing.T, material any) map[string]time.Duration {
 	t.Helper()
 	lives := map[string]time.Duration{}

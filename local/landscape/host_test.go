@@ -30,7 +30,7 @@ func TestServicesGetTheirEnvironmentAndArgumentsAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What % stands for is put in when the unit starts, as it is for arguments.
+	// Specifiers with % are expanded when the unit starts, in arguments, too.
 	want := []string{"PATH=/bin:/my programs", "HOME=/root", `GOFLAGS=-tags="a b" -x=$HOME%%n`}
 	if diff := cmp.Diff(want, spec.Environment); diff != "" {
 		t.Errorf("environment mismatch (-want +got):\n%s", diff)

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/hortus/local/images"
 )
 
-// writeLayout makes an index of images as a build leaves it, each with another digest.
+// writeLayout writes an index of images like that of a build, each with a different digest.
 func writeLayout(t *testing.T, artifacts string, names ...string) {
 	t.Helper()
 	index := v1.IndexManifest{SchemaVersion: 2}
@@ -51,7 +51,7 @@ func TestClustersRunWhatWasBuiltLast(t *testing.T) {
 			t.Errorf("image %s is %q, want its digest %q, %v", fields.Type().Field(i).Name, fields.Field(i), want, err)
 		}
 	}
-	writeLayout(t, artifacts, names[1:]...) // Digests go by position here, so all move.
+	writeLayout(t, artifacts, names[1:]...) // Digests depend on the position here, so all change.
 	if rebuilt, err := clusterImages(artifacts); err != nil || rebuilt == found {
 		t.Errorf("after other builds the images are %v, %v", rebuilt, err)
 	}

@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// lockedFolder lets the test program act as another 'hortus up': it locks the folder, says so, and holds it until it is
-// killed or its input ends.
+// lockedFolder makes the test program act as another 'hortus up': it locks the folder, reports that, and holds the lock
+// until it is killed or its input ends.
 const lockedFolder = "HORTUS_TEST_LOCKED_FOLDER"
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func holdElsewhere(t *testing.T, dir string) *os.Process {
 	}
 	t.Cleanup(func() { _ = holder.Process.Kill() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
+		t.Fatalf("the other process prints %q, %v", line, err)
 	}
 	return holder.Process
 }
@@ -93,7 +93,7 @@ func TestUpRefusesALockedFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	holder := holdElsewhere(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // Whatever this test finds out, it brings up nothing.
+	cancel() // The test never brings up a landscape.
 	err := Up(ctx, Options{StateDir: dir, RunDir: t.TempDir(), Artifacts: t.TempDir(), Out: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d): wait for it", holder.Pid)) {
 		t.Errorf("Up() in a locked folder = %v", err)
@@ -121,7 +121,8 @@ func TestRemovalSparesTheLock(t *testing.T) {
 	}
 }
 
-// TestRemovedLocksExcludeToo lets many compete for a lock whose file and folder are removed with every release.
+// TestRemovedLocksExcludeToo has many goroutines compete for a lock whose file and folder are removed with every
+// release.
 func TestRemovedLocksExcludeToo(t *testing.T) {
 	const competitors, rounds = 8, 200
 	dir := filepath.Join(t.TempDir(), "state")
@@ -135,10 +136,10 @@ func TestRemovedLocksExcludeToo(t *testing.T) {
 					continue
 				}
 				if inside.Add(1) != 1 {
-					t.Error("two hold the lock at the same time")
+					t.Error("two goroutines hold the lock at the same time")
 				}
 				entered.Add(1)
-				runtime.Gosched() // Lets the others try.
+				runtime.Gosched() // Gives the others a chance.
 				inside.Add(-1)
 				unlock()
 			}
@@ -146,6 +147,6 @@ func TestRemovedLocksExcludeToo(t *testing.T) {
 	}
 	all.Wait()
 	if entered.Load() == 0 {
-		t.Error("nobody ever got the lock")
+		t.Error("no goroutine got the lock")
 	}
 }

@@ -43,14 +43,14 @@ func TestProblems(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a landscape that is up may be repaired with little left", func(t *testing.T) {
+	t.Run("a landscape that is up may be repaired with few free resources", func(t *testing.T) {
 		host := fitHost()
 		host.CloudRuns, host.AvailableMemoryBytes, host.FreeDiskBytes = true, 1<<30, 1<<30
 		if problems := Problems(host); len(problems) > 0 {
 			t.Errorf("problems: %q", problems)
 		}
 	})
-	t.Run("all problems are told at once", func(t *testing.T) {
+	t.Run("all problems are reported at once", func(t *testing.T) {
 		if got := len(Problems(Host{OS: "linux", Architecture: "amd64", UserID: 1})); got < 6 {
 			t.Errorf("an empty host has %d problems, want all of them", got)
 		}

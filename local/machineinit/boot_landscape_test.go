@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// enterRoot does what a container runtime does before it starts an init.
+// enterRoot does what a container runtime does before it starts process 1.
 func enterRoot(root string) error {
 	for _, mount := range []struct {
 		source, target, kind string
@@ -62,7 +62,7 @@ func enterRoot(root string) error {
 	return unix.Exec("/sbin/init", []string{"/sbin/init"}, nil)
 }
 
-// booted is a machine that runs.
+// booted is a running machine.
 type booted struct {
 	root    string
 	command *exec.Cmd
@@ -128,7 +128,7 @@ func boot(t *testing.T, root string) *booted {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = b.command.Process.Kill() // Takes everything in the machine along.
+		_ = b.command.Process.Kill() // Ends all processes of the machine.
 		_ = b.command.Wait()
 		if t.Failed() {
 			t.Logf("console:\n%s", b.console.String())
@@ -136,7 +136,7 @@ func boot(t *testing.T, root string) *booted {
 	})
 	// The socket is reached through the machine's own view of its root.
 	b.client = unit.NewClient(fmt.Sprintf("/proc/%d/root%s", b.command.Process.Pid, ControlSocket))
-	within(t, "the machine takes orders", func() bool {
+	within(t, "the machine accepts commands", func() bool {
 		_, err := b.client.List(context.Background())
 		return err == nil
 	})
@@ -214,7 +214,7 @@ units:
 		return err == nil && status.State == unit.Active && status.PID != before.PID
 	})
 
-	// An agent changes a file; a reboot must not take that back.
+	// An agent changes a file; a reboot must not undo that.
 	example := filepath.Join(root, "etc/example")
 	if err := os.WriteFile(example, []byte("changed"), 0o644); err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func TestUserDataIsAppliedOnce(t *testing.T) {
 		between func(t *testing.T, root string) string // Returns the user data of the second boot.
 		applied bool
 	}{
-		"the same again is left alone, since agents change files": {
+		"unchanged user data is not applied again, since agents change files": {
 			func(*testing.T, string) string { return exampleUserData }, false,
 		},
 		"changed user data is applied": {
@@ -173,7 +173,7 @@ func TestKubeletArgs(t *testing.T) {
 			Metadata{Name: "m", Address: "10.1.0.2", ProviderID: "local:///r/i", CPU: 2},
 			"KUBELET_EXTRA_ARGS=--hostname-override=m --node-ip=10.1.0.2 --provider-id=local:///r/i --system-reserved=cpu=6\n",
 		},
-		"a machine that is bigger than its host gets all of it": {
+		"a machine larger than its host gets all of it": {
 			Metadata{Name: "m", CPU: 16}, "KUBELET_EXTRA_ARGS=--hostname-override=m\n",
 		},
 	} {

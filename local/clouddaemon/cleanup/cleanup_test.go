@@ -26,8 +26,8 @@ func TestIsShim(t *testing.T) {
 		"a shim of another containerd with a namespace of the same name": {
 			args: []string{"containerd-shim-runc-v2", "-namespace", "hortus", "-id", "i-1", "-address", "/run/other.sock"},
 		},
-		"an editor on a file of that name": {args: []string{"vi", "containerd-shim-runc-v2", "-namespace", "hortus"}},
-		"a kernel thread":                  {args: nil},
+		"an editor with a file of that name": {args: []string{"vi", "containerd-shim-runc-v2", "-namespace", "hortus"}},
+		"a kernel thread":                    {args: nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := isShim(tc.args, socket); got != tc.want {

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { sandboxtest.Main(m) }
 
-// userData makes a machine serve its host name, what it resolves, and whether it can pull.
+// userData makes a machine serve its host name, the addresses that it resolves, and whether it can pull images.
 const userData = `#hortus-machine-config
 files:
 - path: /opt/web.sh
@@ -143,7 +143,7 @@ func TestTheCloudOnARealHost(t *testing.T) {
 
 	options := cleanup.Options{StateDir: w.host.StateDir, RunDir: w.host.RunDir, Containerd: w.host.Containerd.Socket}
 	if err := cleanup.Run(ctx, options); err == nil {
-		t.Error("cleaning up under a running daemon is not refused")
+		t.Error("cleaning up is not rejected while the daemon runs")
 	}
 	w.stop()
 	w.host.KillContainerd()
@@ -205,7 +205,7 @@ func (w *world) start() {
 	}
 }
 
-// crashHost leaves only what is on disk: no processes, no mounts, no networks.
+// crashHost leaves only files on disk: no processes, no mounts, no networks.
 func (w *world) crashHost(ids []string) {
 	w.Helper()
 	for _, id := range ids {
@@ -240,7 +240,7 @@ func (w *world) killShim(id string) {
 	}
 }
 
-// get asks a load balancer for a file, "" if it does not answer.
+// get requests a file from a load balancer, "" if it does not answer.
 func (w *world) get(address, file string) string {
 	c := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := c.Get("http://" + address + "/" + file)

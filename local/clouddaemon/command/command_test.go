@@ -75,7 +75,7 @@ func TestEveryListCanBePrinted(t *testing.T) {
 	}
 	mustRun(t, c, "instances", "delete", "m")
 	if _, err := run(t, c, "instances", "get", "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
-		t.Errorf("get of what is not there: %v", err)
+		t.Errorf("get of a missing object: %v", err)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestObjectsGoInAndOut(t *testing.T) {
 		t.Errorf("list = %q, want the object", out)
 	}
 	if _, err := run(t, c, "buckets", "delete", "backups"); cloud.CodeOf(err) != cloud.CodeDependency {
-		t.Errorf("delete of a full bucket: %v, want it refused", err)
+		t.Errorf("delete of a full bucket: %v, want it rejected", err)
 	}
 	mustRun(t, c, "buckets", "delete", "backups", "--force")
 }

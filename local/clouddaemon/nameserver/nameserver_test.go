@@ -45,7 +45,7 @@ func TestAnswer(t *testing.T) {
 		{"API.Shoot.TEST.", dns.TypeA, dns.RcodeSuccess,
 			[]string{"API.Shoot.TEST. 5 A 198.18.8.1", "API.Shoot.TEST. 5 A 198.18.8.2"}},
 		{"api.shoot.test.", dns.TypeAAAA, dns.RcodeSuccess, nil},
-		{"shoot.test.", dns.TypeA, dns.RcodeSuccess, nil}, // Nothing there, but something below.
+		{"shoot.test.", dns.TypeA, dns.RcodeSuccess, nil}, // No record of this name, but one below.
 		{"nothing.test.", dns.TypeA, dns.RcodeNameError, nil},
 		{"below.api.shoot.test.", dns.TypeA, dns.RcodeNameError, nil},
 		{"x.ingress.test.", dns.TypeA, dns.RcodeSuccess, []string{"x.ingress.test. 5 A 198.18.8.3"}},
@@ -72,7 +72,7 @@ func TestAnswer(t *testing.T) {
 					dns.RcodeToString[tc.rcode])
 			}
 			if len(m.Answer) == 0 && len(m.Ns) != 1 {
-				t.Error("a negative answer needs a SOA record, which says how long it may be remembered")
+				t.Error("a negative answer needs a SOA record with the time for which it may be cached")
 			}
 		})
 	}

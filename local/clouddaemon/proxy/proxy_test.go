@@ -60,13 +60,13 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// start makes a proxy with one port and returns the port.
+// start starts a proxy with one port and returns the port.
 func start(t *testing.T, idle time.Duration, targets ...Target) (*Proxy, int) {
 	t.Helper()
 	p := New(dialHost)
 	t.Cleanup(p.Close)
 	for attempt := 1; ; attempt++ {
-		port := freePort(t) // Somebody else may take it before the proxy does.
+		port := freePort(t) // Another process may take the port before the proxy does.
 		err := p.Apply("lb", Config{Address: loopback, Listeners: map[int][]Target{port: targets}, IdleTimeout: idle})
 		if err == nil {
 			return p, port
@@ -84,7 +84,7 @@ func connect(t *testing.T, port int) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // Only a broken test waits so long.
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // Only a failing test waits so long.
 	return c.(*net.TCPConn)
 }
 
@@ -114,7 +114,7 @@ func TestDeadTargetsAreSkipped(t *testing.T) {
 func TestWithoutTargetConnectionsAreReset(t *testing.T) {
 	_, port := start(t, 0)
 	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err == nil { // The reset may even be faster than the return from connecting.
+	if err == nil { // The reset may arrive even before the dial returns.
 		defer c.Close()
 		_, err = c.Read(make([]byte, 1))
 	}
@@ -126,7 +126,7 @@ func TestWithoutTargetConnectionsAreReset(t *testing.T) {
 func TestHalfCloseIsPassedOn(t *testing.T) {
 	received := make(chan string, 1)
 	_, port := start(t, 0, server(t, func(c *net.TCPConn) {
-		data, _ := io.ReadAll(c) // Ends only if the end of the request arrives.
+		data, _ := io.ReadAll(c) // The copy ends only if the end of the request arrives.
 		received <- string(data)
 		_, _ = io.WriteString(c, "answer")
 	}))
@@ -152,12 +152,12 @@ func TestConnectionsOfATargetTakenAwayAreClosed(t *testing.T) {
 	if err := p.Apply("lb", listeners(gone, stays)); err != nil {
 		t.Fatal(err)
 	}
-	roundTrip(t, lost) // Adding a target disturbs nobody.
+	roundTrip(t, lost) // Adding a target affects no connection.
 	if err := p.Apply("lb", listeners(stays)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := lost.Read(make([]byte, 1)); err == nil {
-		t.Error("the connection to a target taken away is still open")
+		t.Error("the connection to a removed target is still open")
 	}
 	roundTrip(t, connect(t, port))
 	p.Remove("lb")
@@ -171,7 +171,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	_, port := start(t, 300*time.Millisecond, server(t, echo))
 	c := connect(t, port)
 	begin := time.Now()
-	for range 5 { // Longer than the limit together, but never idle for so long.
+	for range 5 { // Longer than the limit in total, but never idle for so long.
 		roundTrip(t, c)
 		time.Sleep(100 * time.Millisecond)
 	}

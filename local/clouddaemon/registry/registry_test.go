@@ -17,7 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layout writes an image layout whose images are named and have nothing but a manifest.
+// layout writes an image layout whose images have a name and only a manifest.
 func layout(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	blobs := filepath.Join(dir, "blobs", "sha256")
@@ -54,7 +54,7 @@ func TestPull(t *testing.T) {
 	layout(t, dir, "registry.k8s.io/pause:3.10.1", "hortus.dev/hortus:dev", "a.test/same:1", "b.test/same:1")
 	for path, want := range map[string]int{
 		"/v2/": http.StatusOK,
-		"/v2/pause/manifests/3.10.1?ns=registry.k8s.io":           http.StatusOK, // As containerd asks.
+		"/v2/pause/manifests/3.10.1?ns=registry.k8s.io":           http.StatusOK, // The request of containerd.
 		"/v2/registry.k8s.io/pause/manifests/3.10.1":              http.StatusOK,
 		"/v2/pause/manifests/3.10.1":                              http.StatusOK,
 		"/v2/pause/manifests/3.10.1?ns=docker.io":                 http.StatusNotFound,
@@ -94,7 +94,7 @@ func TestIndexIsReadAgainWhenItChanges(t *testing.T) {
 		t.Fatalf("status %d", w.Code)
 	}
 	layout(t, dir, "a.test/two:1")
-	later := time.Now().Add(time.Minute) // File systems with coarse times must not make the test flaky.
+	later := time.Now().Add(time.Minute) // The test must not depend on the resolution of file times.
 	if err := os.Chtimes(filepath.Join(dir, "index.json"), later, later); err != nil {
 		t.Fatal(err)
 	}

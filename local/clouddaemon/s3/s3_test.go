@@ -92,7 +92,7 @@ func TestOpen(t *testing.T) {
 		return out
 	}
 	hash := func(value string) map[string]string { return map[string]string{"X-Amz-Content-Sha256": value} }
-	const sha = "b76c5c5ea2b2ea8fd4b9a5c2dfe7ff8c5ab4cbdb3f4a9b14bd9f0be5ae3ae0c1" // Of something else.
+	const sha = "b76c5c5ea2b2ea8fd4b9a5c2dfe7ff8c5ab4cbdb3f4a9b14bd9f0be5ae3ae0c1" // The checksum of other content.
 	for name, tc := range map[string]struct {
 		headers map[string]string
 		body    string
@@ -113,7 +113,7 @@ func TestOpen(t *testing.T) {
 		},
 		"many chunks":               {chunks(len(content), crcTrailer), chunked(content, 5, crc), ""},
 		"chunks without a checksum": {chunks(len(content), ""), chunked(content, 5), ""},
-		"a checksum that was not given": {
+		"a checksum that was not announced": {
 			chunks(len(content), crcTrailer), chunked(content, 5), library.ErrBadDigest,
 		},
 		"a wrong checksum in the trailer": {
@@ -181,7 +181,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// read reads a request as the library does: not further than the length.
+// read reads a request as the library does: no further than the length.
 func read(r *http.Request) (string, error) {
 	opened, err := s3.Open(r, s3.OperationOf(r))
 	if err != nil {

@@ -47,7 +47,8 @@ func testValues() Values {
 	}
 }
 
-// readablePKI has names in place of keys and certificates, so that golden files stay the same and show what goes where.
+// readablePKI has names instead of keys and certificates, so that golden files are deterministic and show the place of
+// each.
 func readablePKI() *PKI {
 	p := &PKI{}
 	fields := reflect.ValueOf(p).Elem()
@@ -112,7 +113,7 @@ func TestWorkerUserData(t *testing.T) {
 	}
 }
 
-// checkEtcdArguments makes sure that the program has the flags that the pod runs it with.
+// checkEtcdArguments checks that the program has the flags in the arguments of the pod.
 func checkEtcdArguments(t *testing.T, manifest string) {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -130,7 +131,7 @@ func checkEtcdArguments(t *testing.T, manifest string) {
 	}
 }
 
-// fakeCtr mounts images that hold a kubelet with the name of its image, and writes down what it pulls.
+// fakeCtr mounts images that contain a kubelet with the name of its image, and records the pulled images.
 const fakeCtr = `#!/bin/sh
 case "$4" in
 pull) echo "$7" >> "$PULLED" ;;
@@ -147,15 +148,15 @@ func TestKubeletIsReplacedWhenItsImageDiffers(t *testing.T) {
 	var want []string
 	for _, step := range []struct {
 		what, image string
-		remove      string // A file that has got lost before.
+		remove      string // A file that was lost before.
 		pulls       bool
 	}{
 		{what: "the first boot", image: "kubelet:v1@sha256:1", pulls: true},
 		{what: "a second boot", image: "kubelet:v1@sha256:1"},
 		{what: "another build of the same version", image: "kubelet:v1@sha256:2", pulls: true},
 		{what: "another version", image: "kubelet:v2@sha256:3", pulls: true},
-		{what: "an installation that was cut off", image: "kubelet:v2@sha256:3", remove: "kubelet.image", pulls: true},
-		{what: "a kubelet that is gone", image: "kubelet:v2@sha256:3", remove: "kubelet", pulls: true},
+		{what: "an interrupted installation", image: "kubelet:v2@sha256:3", remove: "kubelet.image", pulls: true},
+		{what: "a missing kubelet", image: "kubelet:v2@sha256:3", remove: "kubelet", pulls: true},
 		{what: "a last boot", image: "kubelet:v2@sha256:3"},
 	} {
 		if step.pulls {
@@ -181,7 +182,7 @@ func TestKubeletIsReplacedWhenItsImageDiffers(t *testing.T) {
 			t.Errorf("%s leaves %q, %v", step.what, kubelet, err)
 		}
 		if info, err := os.Stat(filepath.Join(dir, "bin", "kubelet")); err != nil || info.Mode().Perm() != modeExecute {
-			t.Errorf("%s leaves a kubelet that can't be run: %v, %v", step.what, info, err)
+			t.Errorf("%s leaves a kubelet that cannot be run: %v, %v", step.what, info, err)
 		}
 		pulled, err := os.ReadFile(filepath.Join(dir, "pulled"))
 		if diff := cmp.Diff(want, strings.Fields(string(pulled))); err != nil || diff != "" {
@@ -200,7 +201,7 @@ func TestClustersWithoutGardenAskNobody(t *testing.T) {
 	if !bytes.Contains(encoded, []byte("--authorization-mode=Node,RBAC")) ||
 		bytes.Contains(encoded, []byte("seed-authorizer")) ||
 		bytes.Contains(encoded, []byte("kubernetes/etcd/")) {
-		t.Errorf("the API server is to ask a seed authorizer:\n%s", encoded)
+		t.Errorf("the API server has a seed authorizer:\n%s", encoded)
 	}
 }
 
@@ -230,7 +231,7 @@ func TestPKI(t *testing.T) {
 		if _, err := server.Verify(x509.VerifyOptions{
 			Roots: roots, DNSName: name, CurrentTime: now.Add(4 * 365 * 24 * time.Hour),
 		}); err != nil {
-			t.Errorf("the API server's certificate is not good for %s: %v", name, err)
+			t.Errorf("the API server's certificate is not valid for %s: %v", name, err)
 		}
 	}
 	kubelet, err := pki.ParseCert(p.Kubelet.CertPEM)
@@ -277,7 +278,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestRenewal: certificates that are due get replaced by ones that clients trust as before; CAs and keys stay.
+// TestRenewal: due certificates are replaced by ones that clients trust as before; CAs and keys stay.
 func TestRenewal(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 	p, err := NewPKI(testValues(), clock)

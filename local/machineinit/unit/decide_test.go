@@ -48,7 +48,7 @@ func TestDecideRestart(t *testing.T) {
 		"a long delay is kept": {
 			policy: RestartAlways, exit: bad, quick: 50, delay: time.Hour, again: true, want: time.Hour,
 		},
-		"no delay does not mean to restart without end": {
+		"without a delay the default applies": {
 			policy: RestartAlways, exit: bad, quick: 2, again: true, want: defaultRestartDelay,
 		},
 	} {
@@ -70,10 +70,10 @@ func TestWaits(t *testing.T) {
 		"units wait for those they come after":       {[]*Spec{spec("a", "b"), spec("b")}, map[string][]string{"a": {"b"}}},
 		"units that are not started are not awaited": {[]*Spec{spec("a", "network.target")}, map[string][]string{}},
 		"a unit does not wait for itself":            {[]*Spec{spec("a", "a")}, map[string][]string{}},
-		"what is named twice is awaited once": {
+		"a repeated unit is awaited once": {
 			[]*Spec{spec("a", "b", "b"), spec("b")}, map[string][]string{"a": {"b"}},
 		},
-		"a cycle is cut where it closes": {
+		"a cycle is cut at its end": {
 			[]*Spec{spec("c", "a"), spec("b", "c"), spec("a", "b")}, map[string][]string{"a": {"b"}, "b": {"c"}},
 		},
 	} {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test program plays several parts when it is started again with this variable.
+// The test program has several roles when it is started again with this variable.
 const partVariable = "UNIT_TEST_PART"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playNotify says it is ready after a moment, and stays.
+// playNotify reports that it is ready after a moment, and keeps running.
 func playNotify() {
 	time.Sleep(100 * time.Millisecond)
 	fmt.Println("ready soon")
@@ -48,7 +48,7 @@ func playNotify() {
 	time.Sleep(time.Hour)
 }
 
-// playReaper is a process 1: it starts a shell that leaves an orphan behind, and ends well if both were collected.
+// playReaper is a process 1: it starts a shell that leaves an orphan, and succeeds if both were reaped.
 func playReaper() {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Println(err)
@@ -71,7 +71,7 @@ func playReaper() {
 		}
 	}
 	for range 100 {
-		// ECHILD: not one child is left, so all orphans were collected.
+		// ECHILD: no child is left, so all orphans were reaped.
 		if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); errors.Is(err, syscall.ECHILD) {
 			return
 		}
@@ -95,7 +95,7 @@ func newReal(t *testing.T, files map[string]string, o Options) (*Supervisor, str
 	return s, dir
 }
 
-// console is a writer for several goroutines.
+// console is a writer for concurrent use.
 type console struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -113,7 +113,7 @@ func (c *console) String() string {
 	return c.text.String()
 }
 
-// eventually waits for what another process brings about.
+// eventually waits for an effect of another process.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
@@ -135,7 +135,7 @@ func TestNotify(t *testing.T) {
 	if err := s.Start(t.Context(), "a.service"); err != nil {
 		t.Fatal(err)
 	}
-	// The unit says that it is ready after it has printed something, but the output takes another way.
+	// The unit reports that it is ready after it has printed something, but the output may arrive later.
 	eventually(t, "the output is in the log and on the console", func() bool {
 		log, err := os.ReadFile(filepath.Join(dir, "log", "a.log"))
 		return err == nil && strings.Contains(string(log), "ready soon") && strings.Contains(out.String(), "a: ready soon\n")
@@ -218,7 +218,7 @@ func TestAdopt(t *testing.T) {
 	if after.State != Active || after.PID != before.PID {
 		t.Errorf("the second supervisor has %s with process %d, want %s with %d", after.State, after.PID, Active, before.PID)
 	}
-	// From here on only the second one may act.
+	// From here on only the second supervisor may act.
 	first.services["a.service"].cancel()
 	<-first.services["a.service"].done
 	eventually(t, "an adopted process that ends is replaced", func() bool {
@@ -228,7 +228,7 @@ func TestAdopt(t *testing.T) {
 	if err := second.StopAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// A number that now belongs to somebody else is not adopted.
+	// A PID that now belongs to another process is not adopted.
 	write(t, run, map[string]string{"a.pid": fmt.Sprintf("%d 1\n", os.Getpid())})
 	third := newService(NewSupervisor(options), &Spec{Name: "a.service"})
 	if p := third.adopt(); p != nil {

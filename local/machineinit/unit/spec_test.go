@@ -126,13 +126,13 @@ func TestArgs(t *testing.T) {
 		"quotes of both kinds": {
 			`sh -c 'echo "$ONE" done' "it's"`, []string{"sh", "-c", `echo "$ONE" done`, "it's"},
 		},
-		"escapes":                                    {`run a\ b c\\d "x\"y"`, []string{"run", "a b", `c\d`, `x"y`}},
-		"nothing is expanded after a colon":          {":run $ONE ${ONE}", []string{"run", "$ONE", "${ONE}"}},
-		"prefixes that change privileges go":         {"+!run", []string{"run"}},
-		"a lone sign at the end, and an open brace":  {"run a$ ${ONE", []string{"run", "a$", "${ONE"}},
-		"a line that goes on separates words":        {"run a\\\n  b", []string{"run", "a", "b"}},
-		"an empty word in quotes is a word":          {`run ""`, []string{"run", ""}},
-		"unknown escapes keep their backslash (\\d)": {`grep \d`, []string{"grep", `\d`}},
+		"escapes":                           {`run a\ b c\\d "x\"y"`, []string{"run", "a b", `c\d`, `x"y`}},
+		"nothing is expanded after a colon": {":run $ONE ${ONE}", []string{"run", "$ONE", "${ONE}"}},
+		"prefixes that change privileges are dropped": {"+!run", []string{"run"}},
+		"a lone sign at the end, and an open brace":   {"run a$ ${ONE", []string{"run", "a$", "${ONE"}},
+		"a continued line separates words":            {"run a\\\n  b", []string{"run", "a", "b"}},
+		"an empty word in quotes is a word":           {`run ""`, []string{"run", ""}},
+		"unknown escapes keep their backslash (\\d)":  {`grep \d`, []string{"grep", `\d`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command, err := ParseCommand(tc.line)
@@ -186,8 +186,8 @@ func FuzzSplitWords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		words, err := splitWords(line)
-		if err == nil && strings.Trim(line, " \t\n\r") == "" && len(words) != 0 { // What systemd takes for space.
-			t.Errorf("words %q out of nothing", words)
+		if err == nil && strings.Trim(line, " \t\n\r") == "" && len(words) != 0 { // Characters that systemd treats as space.
+			t.Errorf("words %q without input", words)
 		}
 		command, err := ParseCommand(":run " + Quote(line))
 		if err != nil {

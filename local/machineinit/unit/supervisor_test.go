@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fakeStarter starts processes that exist only here. A program "oneshot" ends at once, "fail" with exit code 1, others
-// when they are signalled; "stubborn" only by SIGKILL.
+// fakeStarter starts simulated processes. The program "oneshot" ends at once, "fail" with exit code 1, "stubborn" only
+// with SIGKILL, others with any signal.
 type fakeStarter struct {
 	mu      sync.Mutex
 	next    int
@@ -77,7 +77,7 @@ func (f *fakeStarter) kill(program string) {
 	p.end(Exit{Signal: syscall.SIGKILL})
 }
 
-// newTest returns a supervisor for the units in files, with processes that do not exist. To be used in a bubble.
+// newTest returns a supervisor for the units in files, with simulated processes. It must be used in a bubble.
 func newTest(t *testing.T, files map[string]string) (*Supervisor, *fakeStarter, string) {
 	t.Helper()
 	dir, starter := t.TempDir(), &fakeStarter{}
@@ -174,7 +174,7 @@ func TestFailedStart(t *testing.T) {
 		err := s.Start(t.Context(), "pre.service", "missing.service", "ignored.service", "after.service")
 		for _, want := range []string{"start pre.service: exit code 1", "start missing.service: no such program"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v does not say %q", err, want)
+				t.Errorf("error %v does not contain %q", err, want)
 			}
 		}
 		synctest.Wait()
@@ -302,7 +302,7 @@ func TestChangedFileCountsFromTheNextStart(t *testing.T) {
 			t.Error("Restart does not mind an unreadable unit")
 		}
 		if got := state(t, s, "a.service"); got != Active {
-			t.Errorf("a unit that could not come back was stopped: %s", got)
+			t.Errorf("a unit that could not be started again was stopped: %s", got)
 		}
 		if diff := cmp.Diff([]string{"a old", "a new"}, starter.log()); diff != "" {
 			t.Errorf("programs mismatch (-want +got):\n%s", diff)

@@ -37,13 +37,13 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Subject{Driver: d, Machine: machine, Patience: 30 * time.Second})
 	t.Run("a command inside an instance gives its exit code",
 		func(t *testing.T) { execGivesExitCode(t, d, machine(t, "i-exec")) })
-	t.Run("volumes come and go while an instance runs",
+	t.Run("volumes are attached and detached while an instance runs",
 		func(t *testing.T) { volumesComeAndGo(t, d, machine(t, "i-volumes")) })
 	cancel()
 	<-ended
 }
 
-// testMachine writes what a machine reads at boot.
+// testMachine writes the files that a machine reads at boot.
 func testMachine(t *testing.T, stateDir, id string) driver.Machine {
 	t.Helper()
 	dir := filepath.Join(stateDir, id)
@@ -131,18 +131,18 @@ func volumesComeAndGo(t *testing.T, d *container.Driver, m driver.Machine) {
 	set(map[string]string{"early": early, "late": late})
 	inside("test $(cat /mnt/volumes/late/is) = there && echo inside > /mnt/volumes/late/from")
 	if got, err := os.ReadFile(filepath.Join(late, "from")); err != nil || string(got) != "inside\n" {
-		t.Errorf("what was written inside is %q (%v)", got, err)
+		t.Errorf("the content that the instance wrote is %q (%v)", got, err)
 	}
-	inside("! mkdir /mnt/volumes/own") // The mount points are the cloud's.
-	// A pod sees volumes in mount namespaces of their own.
+	inside("! mkdir /mnt/volumes/own") // The mount points belong to the cloud.
+	// A pod has its own mount namespace.
 	inside("unshare -m --propagation slave sh -c 'test $(cat /mnt/volumes/late/is) = there'")
 
-	// One in use goes as well.
+	// A volume in use is detached, too.
 	inside("cd /mnt/volumes/late && { sleep 1000 < /dev/null > busy 2>&1 & }")
 	set(map[string]string{"early": early})
 	inside("test ! -e /mnt/volumes/late && test $(cat /mnt/volumes/early/is) = there")
 
-	// After a restart they are there again.
+	// After a restart the volumes are attached again.
 	if err := d.Stop(ctx, m.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func volumesComeAndGo(t *testing.T, d *container.Driver, m driver.Machine) {
 	}
 	inside("test ! -e /mnt/volumes/early && test $(cat /mnt/volumes/late/is) = there")
 
-	// What removes the instance's files must not reach those of its volumes.
+	// The removal of the instance's files must not include those of its volumes.
 	for range 2 {
 		if err := d.RemoveVolumes(ctx, m.ID, dir); err != nil {
 			t.Fatal(err)

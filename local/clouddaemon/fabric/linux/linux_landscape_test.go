@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/fabric/linux"
 )
 
-// The test needs root. It runs in namespaces of its own, beside whatever the host does.
+// The test needs root. It runs in its own namespaces, isolated from the host.
 func TestNetworksAreIsolatedAndReachThePublicNetwork(t *testing.T) {
 	ctx := t.Context()
 	f := &linux.Fabric{Public: netip.MustParsePrefix("198.18.0.1/16")}
@@ -27,7 +27,7 @@ func TestNetworksAreIsolatedAndReachThePublicNetwork(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for range 2 { // The second time everything is there.
+	for range 2 { // The second call finds everything.
 		if err := f.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestNetworksAreIsolatedAndReachThePublicNetwork(t *testing.T) {
 	}
 }
 
-// serve answers connections to port 8080 in a namespace with name and the client's address.
+// serve answers connections to port 8080 in a namespace with its name and the client's address.
 func serve(t *testing.T, path, name string) {
 	t.Helper()
 	var l net.Listener
@@ -119,7 +119,7 @@ func masqueraded(t *testing.T, balancer netip.Addr) {
 	}
 }
 
-// What neighbours remember must stay true while networks and instances come and go.
+// The neighbours' ARP entries must stay valid while networks and instances are created and deleted.
 func TestHardwareAddressesStay(t *testing.T) {
 	ctx := t.Context()
 	f := &linux.Fabric{Public: netip.MustParsePrefix("198.18.0.1/16")}
@@ -139,7 +139,7 @@ func TestHardwareAddressesStay(t *testing.T) {
 		return link.HardwareAddr.String()
 	}
 	before := public()
-	for n := range 16 { // The hardware addresses of the ports are random; one that is lower than all before comes up soon.
+	for n := range 16 { // The hardware addresses of the ports are random; one that is lower than all others occurs soon.
 		network := fabric.Network{
 			ID: fmt.Sprintf("net-test%d", n), Gateway: netip.MustParsePrefix("10.1.0.1/24"),
 			Uplink: netip.MustParseAddr(fmt.Sprintf("198.18.1.%d", n)),
