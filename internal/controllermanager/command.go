@@ -99,7 +99,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 			Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock, Config: o.stale,
 		}).SetupWithManager,
 		(&stale.Activity{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
-		(&seed.Lifecycle{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
+		(&seed.Lifecycle{Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock}).SetupWithManager,
 		(&seed.BackupBuckets{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager,
 		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,

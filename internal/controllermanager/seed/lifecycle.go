@@ -8,17 +8,18 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 const (
@@ -36,7 +37,10 @@ const conditionGardenletReady corev1beta1.ConditionType = "GardenletReady"
 // Lifecycle monitors the heartbeat of every Seed.
 type Lifecycle struct {
 	Garden client.Client // Cached reads, direct writes.
-	Clock  clock.PassiveClock
+	// Live reads the Lease of a gardenlet that seems to be silent: after an outage of the garden, the cache has the old
+	// Leases of all gardenlets.
+	Live  client.Reader
+	Clock clock.PassiveClock
 }
 
 // SetupWithManager registers the controller.
@@ -51,6 +55,7 @@ func (r *Lifecycle) SetupWithManager(mgr ctrl.Manager) error {
 				}
 				return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetName()}}}
 			})).
+		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter()}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
@@ -67,16 +72,10 @@ func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reco
 			return reconcile.Result{}, err
 		}
 	}
-	lease := &coordinationv1.Lease{}
-	err := r.Garden.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: seed.Name}, lease)
-	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("read lease of Seed %q: %w", seed.Name, err)
+	verdict, err := r.judge(ctx, seed)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	var renewed *time.Time
-	if !apierrors.IsNotFound(err) && lease.Spec.RenewTime != nil {
-		renewed = &lease.Spec.RenewTime.Time
-	}
-	verdict := judge(renewed, seed.CreationTimestamp.Time, r.Clock.Now())
 	if !verdict.overdue {
 		return reconcile.Result{RequeueAfter: verdict.again}, nil
 	}
@@ -89,6 +88,33 @@ func (r *Lifecycle) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (reco
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	return reconcile.Result{}, r.forgetShoots(ctx, seed)
+}
+
+// judge the newest heartbeat. It is overdue only if the API server says so as well.
+func (r *Lifecycle) judge(ctx context.Context, seed *corev1beta1.Seed) (v verdict, err error) {
+	for _, leases := range []client.Reader{r.Garden, r.Live} {
+		renewed, err := renewTime(ctx, leases, seed.Name)
+		if err != nil {
+			return verdict{}, err
+		}
+		if v = judge(renewed, seed.CreationTimestamp.Time, r.Clock.Now()); !v.overdue {
+			break
+		}
+	}
+	return v, nil
+}
+
+// renewTime returns the time of a gardenlet's last heartbeat; nil if there was none.
+func renewTime(ctx context.Context, leases client.Reader, seedName string) (*time.Time, error) {
+	lease := &coordinationv1.Lease{}
+	err := leases.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: seedName}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read Lease of Seed %q: %w", seedName, err)
+	}
+	if err != nil || lease.Spec.RenewTime == nil {
+		return nil, nil
+	}
+	return &lease.Spec.RenewTime.Time, nil
 }
 
 // forgetShoots sets the conditions of the Shoots of a Seed without heartbeat to Unknown: they are outdated.
