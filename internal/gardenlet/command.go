@@ -62,6 +62,11 @@ func setLogger(level string) {
 // Run runs the gardenlet. It returns when ctx ends or when an essential part fails.
 func Run(ctx context.Context, c *config.GardenletConfiguration, hortusImage string) error {
 	setLogger(c.LogLevel)
+	probes, err := serveProbes(ctx, address(c.Server.HealthProbes))
+	if err != nil {
+		return err
+	}
+	defer probes.close()
 	m, err := newManager(ctx, c)
 	if err != nil {
 		return err
@@ -72,6 +77,7 @@ func Run(ctx context.Context, c *config.GardenletConfiguration, hortusImage stri
 	if err := m.addControllers(ctx, c, hortusImage); err != nil {
 		return err
 	}
+	probes.ready.Store(true)
 	if err := m.garden.Start(ctx); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}

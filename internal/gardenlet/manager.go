@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -51,6 +51,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/reconnect"
 	"hortus.dev/hortus/internal/version"
 )
 
@@ -58,6 +59,9 @@ const (
 	fieldOwner = "gardenlet"
 	// definitionsTimeout bounds the wait until the seed serves its new kinds; it takes about a second.
 	definitionsTimeout = time.Minute
+	// cacheSyncTimeout is how long a controller waits for its caches before the process ends. They continue by themselves
+	// after an outage, within seconds; a restarted process would be delayed by the kubelet's back-off, by up to 5 minutes.
+	cacheSyncTimeout = 24 * time.Hour
 )
 
 var userAgent = "gardenlet/" + version.Version
@@ -104,6 +108,9 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if err != nil {
 		return nil, err
 	}
+	if err := reconnect.Wait(ctx, seedConfig, "/version"); err != nil {
+		return nil, err
+	}
 	m := &managers{}
 	if m.seedDirect, err = client.New(seedConfig, client.Options{Scheme: seedScheme}); err != nil {
 		return nil, fmt.Errorf("connect to the seed: %w", err)
@@ -113,6 +120,9 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 		return nil, err
 	}
 	gardenConfig := m.access.Config
+	if err := reconnect.Wait(ctx, gardenConfig, "/apis/"+corev1beta1.SchemeGroupVersion.String()); err != nil {
+		return nil, err
+	}
 	m.garden, err = ctrl.NewManager(gardenConfig, ctrl.Options{
 		Scheme:                        gardenScheme,
 		Cache:                         gardenCache(c.SeedConfig.Name),
@@ -121,7 +131,7 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 		LeaderElectionNamespace:       c.LeaderElection.ResourceNamespace,
 		LeaderElectionConfig:          seedConfig, // The replicas run in the seed, so their Lease is there.
 		LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress:        address(c.Server.HealthProbes),
+		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 		Metrics:                       metricsserver.Options{BindAddress: address(c.Server.Metrics)},
 		BaseContext:                   func() context.Context { return ctx },
 	})
@@ -147,7 +157,7 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if err := m.garden.Add(m.seed); err != nil {
 		return nil, fmt.Errorf("add the seed's cache: %w", err)
 	}
-	return m, errors.Join(m.garden.AddHealthzCheck("ping", healthz.Ping), m.garden.AddReadyzCheck("ping", healthz.Ping))
+	return m, nil
 }
 
 // gardenCache holds only what belongs to the seed: a gardenlet may not see more, and a large garden has much more.
@@ -156,6 +166,7 @@ func gardenCache(seedName string) cache.Options {
 	marked := cache.ByObject{Label: labels.SelectorFromSet(label)}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
+		NewInformer:      reconnect.NewInformer,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1beta1.Shoot{}:                  marked,
 			&corev1beta1.BackupBucket{}:           marked,
@@ -170,6 +181,7 @@ func gardenCache(seedName string) cache.Options {
 func seedCache() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
+		NewInformer:      reconnect.NewInformer,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {
 				Label: labels.SelectorFromSet(labels.Set{resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor}),
@@ -292,9 +304,9 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		renewal.AddToManager(m.garden),
 		(&seed.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real,
-			Config:   c,
+			Config: c, Alive: lease.Alive,
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,
-		}).AddToManager(m.garden, m.seed),
+		}).AddToManager(m.garden, m.seed, lease.Resumed()),
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates,
@@ -325,7 +337,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Events:   m.garden.GetEventRecorder("gardenlet"),
 			Period:   c.Controllers.ShootCare.SyncPeriod.Duration, Settings: careSettings(c.Controllers.ShootCare),
 			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled, Metrics: care.NewMetrics(registry),
-		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs),
+		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs, lease.Resumed()),
 		(&shootstate.Reconciler{
 			Garden: m.gardenDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), States: states,
 			SyncPeriod: c.Controllers.ShootState.SyncPeriod.Duration, Jitter: maintenance.HashJitter(0),

@@ -19,6 +19,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 // Access is the connection to the garden. Only its Reconciler changes it.
@@ -64,6 +65,7 @@ func Open(
 		return nil, err
 	}
 	base.QPS, base.Burst, base.UserAgent = c.QPS, c.Burst, userAgent
+	reconnect.Bound(base)
 	if len(base.CertData) == 0 {
 		a.Config = base
 		return a, nil

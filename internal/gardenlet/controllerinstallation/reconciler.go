@@ -23,6 +23,7 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 const (
@@ -62,7 +63,9 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 				}
 				return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: mr.Name}}}
 			}))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrency, RateLimiter: reconnect.RateLimiter(),
+		}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 

@@ -21,19 +21,23 @@ type observed struct {
 	installations []corev1beta1.ControllerInstallation
 	// unknown are the control planes whose Shoots the garden does not know, sorted.
 	unknown []string
+	// alive: the Lease of the Seed is being renewed.
+	alive bool
 	// err of the last reconciliation.
 	err error
 }
 
-// conditions of a Seed whose gardenlet runs.
+// conditions of a Seed whose gardenlet runs. GardenletReady is left out while the Lease is not renewed, since the
+// controller manager then sets it to Unknown.
 func conditions(o observed) []corev1beta1.Condition {
-	return []corev1beta1.Condition{
-		{Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady",
-			Message: "Gardenlet is posting ready status."},
-		systemComponents(o),
-		extensions(o.installations),
-		controlPlanes(o.unknown),
+	all := []corev1beta1.Condition{systemComponents(o), extensions(o.installations), controlPlanes(o.unknown)}
+	if !o.alive {
+		return all
 	}
+	return append([]corev1beta1.Condition{{
+		Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady",
+		Message: "Gardenlet is posting ready status.",
+	}}, all...)
 }
 
 // maxUnknown bounds the control planes that a message names.

@@ -72,3 +72,43 @@ func TestSystemComponents(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyGardenletsWithALeaseAreReady: whoever cannot renew the Lease leaves the condition to the controller manager.
+func TestOnlyGardenletsWithALeaseAreReady(t *testing.T) {
+	ready := func(o observed) *corev1beta1.Condition {
+		return corev1beta1.FindCondition(conditions(o), corev1beta1.SeedGardenletReady)
+	}
+	if c := ready(observed{alive: true}); c == nil || c.Status != corev1beta1.ConditionTrue {
+		t.Errorf("with a Lease the condition is %+v", c)
+	}
+	if c := ready(observed{}); c != nil {
+		t.Errorf("without a Lease the condition is %+v", c)
+	}
+}
+
+func TestBecameSilent(t *testing.T) {
+	seed := func(status ...corev1beta1.ConditionStatus) *corev1beta1.Seed {
+		s := &corev1beta1.Seed{}
+		for _, one := range status {
+			s.Status.Conditions = append(s.Status.Conditions, corev1beta1.Condition{
+				Type: corev1beta1.SeedGardenletReady, Status: one,
+			})
+		}
+		return s
+	}
+	isTrue, unknown, none := seed(corev1beta1.ConditionTrue), seed(corev1beta1.ConditionUnknown), seed()
+	for name, tc := range map[string]struct {
+		old, now *corev1beta1.Seed
+		want     bool
+	}{
+		"given up":                   {isTrue, unknown, true},
+		"given up before it reports": {none, unknown, true},
+		"still silent":               {unknown, unknown, false},
+		"it reports":                 {unknown, isTrue, false},
+		"nothing has changed":        {isTrue, isTrue, false},
+	} {
+		if got := becameSilent(tc.old, tc.now); got != tc.want {
+			t.Errorf("%s: becameSilent() = %t, want %t", name, got, tc.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package seed
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -27,6 +29,26 @@ type Lease struct {
 	// Holder identifies the process.
 	Holder string
 	Period time.Duration
+
+	alive atomic.Bool
+	// renewed is the time of the last renewal. Only Start uses it.
+	renewed time.Time
+	resume  []chan event.GenericEvent
+}
+
+// outage is the time without a renewal after which one is reported. The garden gives a Seed up after 40 s; shorter
+// ones, of an API server that is slow, must not cause more requests.
+const outage = 20 * time.Second
+
+// Alive reports whether the last renewal has succeeded.
+func (l *Lease) Alive() bool { return l.alive.Load() }
+
+// Resumed returns a channel with an event for the first renewal, and for each first one after an outage of 20 s or
+// more. Controllers use it to continue at once, whatever their pauses are by then. Call it before Start.
+func (l *Lease) Resumed() <-chan event.GenericEvent {
+	c := make(chan event.GenericEvent, 1) // An event that nobody has received yet stands for all later ones.
+	l.resume = append(l.resume, c)
+	return c
 }
 
 // Start renews the Lease until ctx ends. It implements the manager's Runnable.
@@ -34,9 +56,7 @@ func (l *Lease) Start(ctx context.Context) error {
 	ticker := l.Clock.NewTicker(l.Period)
 	defer ticker.Stop()
 	for {
-		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Failed to renew the Lease of the Seed")
-		}
+		l.beat(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -47,6 +67,30 @@ func (l *Lease) Start(ctx context.Context) error {
 
 // NeedLeaderElection: only the replica that does the work may claim to be alive.
 func (l *Lease) NeedLeaderElection() bool { return true }
+
+// beat renews the Lease once, and reports the end of an outage.
+func (l *Lease) beat(ctx context.Context) {
+	if err := l.renew(ctx); err != nil {
+		l.alive.Store(false)
+		if ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Failed to renew the Lease of the Seed")
+		}
+		return
+	}
+	now, last := l.Clock.Now(), l.renewed
+	l.renewed = now
+	l.alive.Store(true)
+	if now.Sub(last) < outage {
+		return
+	}
+	log.FromContext(ctx).Info("Renewed the Lease of the Seed for the first time, or after an outage", "Seed", l.Name)
+	for _, c := range l.resume {
+		select {
+		case c <- event.GenericEvent{Object: &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: l.Name}}}:
+		default:
+		}
+	}
+}
 
 func (l *Lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.Period, time.Second))

@@ -36,6 +36,8 @@ type Reconciler struct {
 	Seed      client.Client // Direct reads and writes.
 	Discovery discovery.ServerVersionInterface
 	Clock     clock.PassiveClock
+	// Alive reports whether the Lease of the Seed is being renewed; nothing else makes GardenletReady True.
+	Alive func() bool
 
 	Config   *config.GardenletConfiguration
 	Gardener corev1beta1.Gardener
@@ -160,6 +162,7 @@ func (r *Reconciler) readInstallations(ctx context.Context, s *scope) error {
 // setStatus computes the status from the scope.
 func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 	now, status := r.Clock.Now(), &s.seed.Status
+	s.alive = r.Alive()
 	for _, c := range conditions(s.observed) {
 		status.Conditions = corev1beta1.SetCondition(status.Conditions, c, now)
 	}

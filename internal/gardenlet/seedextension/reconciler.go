@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,6 +21,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 // Reconciler maintains the Extensions of its seed.
@@ -49,6 +51,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error 
 			handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return own }),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), object, inGarden)).
+		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter()}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 

@@ -16,6 +16,7 @@ import (
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 // annotationChecksum is on objects in the cache only: over what counts of them for a ShootState. Without it nothing
@@ -37,7 +38,7 @@ func watched() []client.Object {
 // CacheOptions are for a cache of the seed that holds checksums instead of objects: no credentials are kept in memory,
 // and a large state costs no more than a small one. The cache is only for events: do not read objects from it.
 func CacheOptions(scheme *runtime.Scheme) cache.Options {
-	o := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{}}
+	o := cache.Options{Scheme: scheme, NewInformer: reconnect.NewInformer, ByObject: map[client.Object]cache.ByObject{}}
 	for _, object := range watched() {
 		by := cache.ByObject{Transform: reduce}
 		if _, ok := object.(*corev1.Secret); ok {

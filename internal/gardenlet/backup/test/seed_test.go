@@ -31,6 +31,7 @@ func (s *seed) keeper() *gardenletseed.Reconciler {
 	s.must(err)
 	return &gardenletseed.Reconciler{
 		Garden: s.garden, Cache: s.Client, Seed: s.cluster, Discovery: d, Clock: clock, Config: c,
+		Alive: func() bool { return true },
 		Image: "hortus.dev/hortus:test",
 	}
 }

@@ -21,14 +21,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/pages"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 // unassignedPeriod is how soon a Shoot is looked at again that has no control plane yet.
@@ -68,18 +71,34 @@ type Reconciler struct {
 	repairs repairs
 }
 
-// AddToManager registers the controller. Changes of a Shoot's status trigger it only when an operation has ended.
-func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int) error {
+// AddToManager registers the controller. Changes of a Shoot's status trigger it only when an operation has ended. Each
+// event of resumed, after an outage, triggers it for all Shoots, whose conditions the garden may have set to Unknown.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int, resumed <-chan event.GenericEvent) error {
 	ended := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, ok1 := e.ObjectOld.(*corev1beta1.Shoot)
 		now, ok2 := e.ObjectNew.(*corev1beta1.Shoot)
 		return ok1 && ok2 && (operationEnded(old, now) || ptr.Deref(old.Status.SeedName, "") != ptr.Deref(now.Status.SeedName,
 			""))
 	}}
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		shoots := &corev1beta1.ShootList{}
+		if err := mgr.GetClient().List(ctx, shoots, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list Shoots")
+			return nil
+		}
+		requests := make([]reconcile.Request, len(shoots.Items))
+		for i := range shoots.Items {
+			requests[i].NamespacedName = client.ObjectKeyFromObject(&shoots.Items[i])
+		}
+		return requests
+	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("shoot-care").
 		For(&corev1beta1.Shoot{}, builder.WithPredicates(ended)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WatchesRawSource(source.Channel(resumed, all)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrency, RateLimiter: reconnect.RateLimiter(),
+		}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 

@@ -1,0 +1,29 @@
+package gardenlet
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestProbes(t *testing.T) {
+	p := &probes{}
+	ask := func(path string) int {
+		w := httptest.NewRecorder()
+		p.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	for _, ready := range []bool{false, true} {
+		p.ready.Store(ready)
+		want := http.StatusServiceUnavailable
+		if ready {
+			want = http.StatusOK
+		}
+		if got := ask("/readyz"); got != want {
+			t.Errorf("ready %t: /readyz answers %d, want %d", ready, got, want)
+		}
+		if got := ask("/healthz"); got != http.StatusOK {
+			t.Errorf("ready %t: /healthz answers %d", ready, got)
+		}
+	}
+}
