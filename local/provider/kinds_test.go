@@ -166,7 +166,7 @@ func TestBackup(t *testing.T) {
 	secret := &corev1.Secret{}
 	generated := bucket.Status.GeneratedSecretRef
 	if generated == nil || bucket.Status.ProviderStatus == nil {
-		t.Fatalf("status is %+v, want a generated Secret and when the bucket was made", bucket.Status)
+		t.Fatalf("status is %+v, want a generated Secret and the creation time of the bucket", bucket.Status)
 	}
 	generatedKey := client.ObjectKey{Namespace: generated.Namespace, Name: generated.Name}
 	if err := l.Client.Get(t.Context(), generatedKey, secret); err != nil {

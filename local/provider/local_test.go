@@ -37,10 +37,10 @@ func TestMain(m *testing.M) {
 		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, machinev1alpha1.AddToScheme))
 }
 
-// patience is far above the second or two that anything here takes, because machines that run tests are busy.
+// patience is far above the second or two that each step takes, because machines that run tests are busy.
 const patience = time.Minute
 
-// landscape is a seed with the extension running, a cloud, and the namespace of one Shoot.
+// landscape is a seed with a running extension, a cloud, and the namespace of one Shoot.
 type landscape struct {
 	*env.Environment
 	cloud     *cloudtest.Cloud
@@ -54,9 +54,9 @@ func startLandscape(t *testing.T) *landscape {
 	l := &landscape{Environment: e, cloud: cloudtest.Start(t, cloudtest.Options{})}
 	options := ctrl.Options{
 		Scheme: e.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // Every test runs an extension of its own.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // Every test runs its own extension.
 	}
-	provider.SlimCache(&options) // As in the real process: what an operation is judged by is read afresh.
+	provider.SlimCache(&options) // As in the real process: decisions use uncached objects.
 	mgr, err := ctrl.NewManager(e.Config, options)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func (l *landscape) setCluster(t *testing.T) {
 	})
 }
 
-// ask creates the object with a request, or requests an operation on the one that is there with the object's spec.
+// ask creates the object with a request, or updates the existing object and requests an operation.
 func (l *landscape) ask(t *testing.T, obj extensionsv1alpha1.Object, operation string) {
 	t.Helper()
 	annotations := maps.Clone(obj.GetAnnotations())
@@ -143,7 +143,7 @@ func (l *landscape) ask(t *testing.T, obj extensionsv1alpha1.Object, operation s
 	}
 }
 
-// eventually waits for a condition that gives no reason any more.
+// eventually waits until the condition returns no reason to wait.
 func eventually(t *testing.T, condition func() string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -159,7 +159,7 @@ func eventually(t *testing.T, condition func() string) {
 	}
 }
 
-// succeeded waits for the operation asked for to succeed and reads the object.
+// succeeded waits for the success of the requested operation and reads the object.
 func (l *landscape) succeeded(t *testing.T, obj extensionsv1alpha1.Object) {
 	t.Helper()
 	eventually(t, func() string {
@@ -180,7 +180,7 @@ func (l *landscape) succeeded(t *testing.T, obj extensionsv1alpha1.Object) {
 	})
 }
 
-// gone deletes the object, as the gardenlet does, and waits for it to go.
+// gone deletes the object, as the gardenlet does, and waits until it is gone.
 func (l *landscape) gone(t *testing.T, obj extensionsv1alpha1.Object) {
 	t.Helper()
 	before := obj.DeepCopyObject().(client.Object)

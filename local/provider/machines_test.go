@@ -23,8 +23,8 @@ import (
 	"hortus.dev/hortus/local/provider/machine"
 )
 
-// startMachineControllers runs the library's controllers for the namespace. They register metrics with the process, so
-// only one test may do this.
+// startMachineControllers runs the library's controllers for the namespace. They register global metrics, so only one
+// test may do this.
 func (l *landscape) startMachineControllers(t *testing.T) {
 	t.Helper()
 	opts := machine.DefaultOptions()
@@ -101,7 +101,7 @@ func (l *landscape) worker(infra *extensionsv1alpha1.Infrastructure) *extensions
 	}}
 }
 
-// TestMachines takes a Worker through its life with the real machine controllers.
+// TestMachines creates, changes and deletes a Worker with the real machine controllers.
 func TestMachines(t *testing.T) {
 	l := startLandscape(t)
 	l.startMachineControllers(t)
@@ -129,7 +129,7 @@ func TestMachines(t *testing.T) {
 		t.Errorf("instances are in zones %v, want both", zones)
 	}
 
-	// A new image replaces the machines, and their old classes go.
+	// A new image replaces the machines, and their old classes are deleted.
 	w.Spec.Pools[0].MachineImage.Version, w.Spec.Pools[0].NodeAgentSecretName = "1.1.0", ptr.To("key-2")
 	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
@@ -141,7 +141,7 @@ func TestMachines(t *testing.T) {
 		t.Errorf("there are %d classes (%v), want 2", len(classes.Items), err)
 	}
 
-	// A quota that leaves no room shows with its code, and the machines come as soon as it is raised.
+	// An exceeded quota is reported with its code, and the machines are created as soon as it is raised.
 	l.setInstanceQuota(t, 2)
 	w.Spec.Pools[0].Minimum, w.Spec.Pools[0].Maximum = 3, 3
 	l.ask(t, w, extensionsv1alpha1.OperationReconcile)

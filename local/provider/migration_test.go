@@ -24,7 +24,8 @@ import (
 	"hortus.dev/hortus/local/provider/machine"
 )
 
-// runMachineControllers makes the test's program run them instead of tests: two seeds have two processes.
+// runMachineControllers makes the test program run the machine controllers instead of tests: two seeds have two
+// processes.
 const runMachineControllers = "HORTUS_TEST_MACHINE_CONTROLLERS"
 
 func machineControllers() {
@@ -39,7 +40,7 @@ func machineControllers() {
 	os.Exit(0)
 }
 
-// machineControllersOfSeed runs them as a process until the function is called that it returns.
+// machineControllersOfSeed runs the machine controllers as a process until the returned function is called.
 func (l *landscape) machineControllersOfSeed(t *testing.T) (stop func()) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -60,7 +61,7 @@ func (l *landscape) machineControllersOfSeed(t *testing.T) (stop func()) {
 			return
 		}
 		stopped = true
-		_ = cmd.Process.Signal(syscall.SIGTERM) // It may have ended, which Wait tells.
+		_ = cmd.Process.Signal(syscall.SIGTERM) // It may have ended, which Wait reports.
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("machine controllers: %v", err)
 		}
@@ -77,7 +78,7 @@ func machineLists() []client.ObjectList {
 	}
 }
 
-// forgetMachines takes the machine objects away and leaves what they stand for.
+// forgetMachines removes the machine objects and keeps their instances.
 func (l *landscape) forgetMachines(t *testing.T) {
 	t.Helper()
 	for _, list := range append(machineLists(), &corev1.SecretList{}) {
@@ -102,7 +103,7 @@ func (l *landscape) forgetMachines(t *testing.T) {
 	}
 }
 
-// machineState is what the gardenlet keeps of the machines.
+// machineState is the state of the machines that the gardenlet saves.
 func (l *landscape) machineState(t *testing.T) worker.State {
 	t.Helper()
 	var (
@@ -118,7 +119,7 @@ func (l *landscape) machineState(t *testing.T) worker.State {
 	return worker.Collect(deployments.Items, sets.Items, machines.Items)
 }
 
-// identities of the instances: one that is made anew has another ID.
+// identities of the instances: a new instance has another ID.
 func (l *landscape) identities(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -128,8 +129,8 @@ func (l *landscape) identities(t *testing.T) map[string]string {
 	return out
 }
 
-// TestMachinesSurviveAMigration: another seed's machine controllers take over the machines, and neither make nor delete
-// one.
+// TestMachinesSurviveAMigration: the machine controllers of another seed take over the machines, and neither create nor
+// delete one.
 func TestMachinesSurviveAMigration(t *testing.T) {
 	l := startLandscape(t)
 	stop := l.machineControllersOfSeed(t)
@@ -147,7 +148,7 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 		t.Fatalf("instances are %v, want two", before)
 	}
 
-	// As the flow does: no machine controller runs when the machine objects go.
+	// As in the flow, no machine controller runs when the machine objects are deleted.
 	stop()
 	l.ask(t, w, extensionsv1alpha1.OperationMigrate)
 	l.succeeded(t, w)
@@ -170,7 +171,7 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.ask(t, w, extensionsv1alpha1.OperationRestore)
-	eventually(t, func() string { // The actuator starts the controllers when the objects are there.
+	eventually(t, func() string { // The actuator starts the controllers when the objects exist.
 		list := &machinev1alpha1.MachineDeploymentList{}
 		if err := l.Client.List(t.Context(), list, client.InNamespace(l.namespace)); err != nil || len(list.Items) < 2 {
 			return fmt.Sprintf("%d machine deployments, %v", len(list.Items), err)
@@ -211,14 +212,14 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 	l.gone(t, infra)
 }
 
-// remove deletes a migrated object. Its extension does nothing outside.
+// remove deletes a migrated object. Its extension keeps the external resources.
 func (l *landscape) remove(t *testing.T, obj extensionsv1alpha1.Object) {
 	t.Helper()
 	l.gone(t, obj)
 }
 
 // TestMigrationLeavesTheOutsideAlone: objects that are migrated and deleted on one seed and restored on another find
-// what they have made.
+// their external resources.
 func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 	l := startLandscape(t)
 	outside := func() map[string]string {
@@ -256,7 +257,7 @@ func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 	}
 	made := outside()
 	if len(made) != 2 {
-		t.Fatalf("outside there are %v, want a network and a record", made)
+		t.Fatalf("external resources are %v, want a network and a record", made)
 	}
 	for _, o := range objects {
 		state := o.GetDefaultStatus().State
@@ -271,7 +272,7 @@ func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 		l.remove(t, o)
 	}
 	if diff := cmp.Diff(made, outside()); diff != "" {
-		t.Fatalf("outside after the migration mismatch (-want +got):\n%s", diff)
+		t.Fatalf("external resources after the migration mismatch (-want +got):\n%s", diff)
 	}
 	for i, kind := range kinds {
 		o := kind()
@@ -284,12 +285,12 @@ func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 		objects[i] = o
 	}
 	if diff := cmp.Diff(made, outside()); diff != "" {
-		t.Errorf("outside after the restore mismatch (-want +got):\n%s", diff)
+		t.Errorf("external resources after the restore mismatch (-want +got):\n%s", diff)
 	}
 	for i := len(objects) - 1; i >= 0; i-- {
 		l.gone(t, objects[i])
 	}
 	if left := outside(); len(left) != 0 {
-		t.Errorf("outside after deletion there are %v, want nothing", left)
+		t.Errorf("external resources after the deletion are %v, want none", left)
 	}
 }

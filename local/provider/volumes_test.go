@@ -25,9 +25,9 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestVolumesWithTheRightsOfAShoot runs the controllers of volumes on a real API server, with no more rights than they
-// have in a Shoot: a claim gets a volume, a VolumeAttachment attaches it, and a released PersistentVolume takes it
-// along.
+// TestVolumesWithTheRightsOfAShoot runs the controllers of volumes on a real API server, with exactly their permissions
+// in a Shoot: a claim gets a volume, a VolumeAttachment attaches it, and it is deleted with the released
+// PersistentVolume.
 func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 	e, c := env.Shared(t), cloudtest.Start(t, cloudtest.Options{})
 	ctx, namespace := t.Context(), e.Namespace(t, nil).Name

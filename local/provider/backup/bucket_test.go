@@ -32,7 +32,7 @@ func bucket(name string) *extensionsv1alpha1.BackupBucket {
 	}
 }
 
-// put writes an object the way users of a Secret do.
+// put writes an object as users of a Secret do.
 func put(t *testing.T, data map[string][]byte, bucket string) error {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -59,7 +59,7 @@ func TestBucketHasCredentialsOfItsOwn(t *testing.T) {
 	l := start(t, namespace("generated"), namespace("shoot--dev--a"))
 	b := bucket("backups")
 	key := client.ObjectKey{Namespace: "generated", Name: "local-bucket-backups"}
-	for range 2 { // Repeated, it finds what is there.
+	for range 2 { // The second call finds the existing objects.
 		if _, err := l.bucket.Reconcile(t.Context(), b, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestBucketHasCredentialsOfItsOwn(t *testing.T) {
 		t.Errorf("credentials = %v, %v, want the administrator's and the bucket's", made, err)
 	}
 
-	// An entry gets these credentials, works with them, and passes them on.
+	// An entry gets these credentials, uses them, and passes them on.
 	e := entry("shoot--dev--a--1111")
 	e.Spec.BucketName, e.Spec.SecretRef = "backups", *b.Status.GeneratedSecretRef
 	if _, err := l.entry.Reconcile(t.Context(), e, nil); err != nil {
@@ -101,7 +101,7 @@ func TestBucketHasCredentialsOfItsOwn(t *testing.T) {
 		t.Errorf("delete the entry: %v, %v", result, err)
 	}
 
-	for range 2 { // Repeated, it finds nothing left.
+	for range 2 { // The second call finds nothing left.
 		if _, err := l.bucket.Delete(t.Context(), b, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -125,16 +125,16 @@ func TestBucketThatHasVanishedIsNotMadeAgain(t *testing.T) {
 	}
 	_, err := l.bucket.Reconcile(t.Context(), b, nil)
 	if err == nil || !strings.Contains(err.Error(), "vanished") {
-		t.Errorf("Reconcile() = %v, want it to tell that the bucket has vanished", err)
+		t.Errorf("Reconcile() = %v, want an error about the missing bucket", err)
 	}
 	if _, err := l.cloud.Client.GetBucket(t.Context(), "backups"); !cloud.IsNotFound(err) {
-		t.Errorf("GetBucket() = %v, want that nobody has made it", err)
+		t.Errorf("GetBucket() = %v, want no bucket", err)
 	}
 	if _, err := l.cloud.Client.CreateBucket(t.Context(), "backups"); err != nil { // The operator accepts the loss.
 		t.Fatal(err)
 	}
 	if _, err := l.bucket.Reconcile(t.Context(), b, nil); err != nil {
-		t.Errorf("with a bucket made by hand: %v", err)
+		t.Errorf("with a bucket created by hand: %v", err)
 	}
 }
 

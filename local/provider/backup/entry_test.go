@@ -52,7 +52,7 @@ func entry(name string) *extensionsv1alpha1.BackupEntry {
 	}
 }
 
-// landscape is a cluster and a cloud, in which the bucket exists.
+// landscape is a cluster and a cloud that has the bucket.
 type landscape struct {
 	client.Client
 	cloud  *cloudtest.Cloud
@@ -104,7 +104,7 @@ func TestSecretIsOnlyTheOwners(t *testing.T) {
 	l := start(t, namespace("shoot--dev--a"))
 	a, k := l.entry, l.Client
 	old, current := entry("shoot--dev--a--1111"), entry("shoot--dev--a--2222")
-	for _, e := range []*extensionsv1alpha1.BackupEntry{old, current} { // The second one takes the Secret over.
+	for _, e := range []*extensionsv1alpha1.BackupEntry{old, current} { // The second entry takes the Secret over.
 		if _, err := a.Reconcile(t.Context(), e, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestSecretIsOnlyTheOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := k.Get(t.Context(), key, secret); err != nil {
-		t.Fatalf("the Secret is gone with an entry that does not own it: %v", err)
+		t.Fatalf("the Secret was deleted with an entry that does not own it: %v", err)
 	}
 	cfg := l.cloud.Config
 	want := map[string][]byte{
@@ -130,7 +130,7 @@ func TestSecretIsOnlyTheOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := k.Get(t.Context(), key, secret); err != nil {
-		t.Errorf("migrate took the Secret away: %v", err)
+		t.Errorf("migrate deleted the Secret: %v", err)
 	}
 	if _, err := a.Delete(t.Context(), current, nil); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestNothingIsWrittenIntoAMissingNamespace(t *testing.T) {
 	if err := l.List(t.Context(), secrets, client.InNamespace("shoot--dev--a")); err != nil || len(secrets.Items) != 0 {
 		t.Errorf("secrets = %v, %v, want none", secrets.Items, err)
 	}
-	// The namespace appears, and the entry is asked for again: after a migration by a restore.
+	// The namespace is created, and the entry is requested again: after a migration by a restore.
 	if err := l.Create(t.Context(), namespace("shoot--dev--a")); err != nil {
 		t.Fatal(err)
 	}
@@ -244,10 +244,10 @@ func TestDeletionTakesManyObjectsInBatches(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// The answer to the first batch is lost; what it has done stays done.
+	// The response to the first batch is lost, but its deletions are done.
 	l.fault(t, cloud.Fault{Type: cloud.FaultLost, Operation: "DeleteObjects", Count: 1})
 	if _, err := l.entry.Delete(t.Context(), e, nil); err == nil {
-		t.Error("Delete() did not tell that an answer was lost")
+		t.Error("Delete() did not report the lost response")
 	}
 	if left := len(keys(t, l.cloud)); left != count-cloud.MaxDeleteObjects {
 		t.Errorf("%d objects are left, want %d", left, count-cloud.MaxDeleteObjects)

@@ -57,11 +57,11 @@ func TestListeners(t *testing.T) {
 		want      []cloud.Listener
 		skipped   []string
 	}{
-		"every port goes to every ready node, in order": {
+		"every port has every ready node as target, in order": {
 			svc: testService(nil), nodes: []corev1.Node{b, a},
 			want: []cloud.Listener{{Port: 80, Targets: both(30080)}, {Port: 443, Targets: both(30443)}},
 		},
-		"nodes that are not ready, unknown or excluded get nothing": {
+		"nodes that are not ready, unknown or excluded are no targets": {
 			svc: testService(func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }),
 			nodes: []corev1.Node{
 				a, testNode("c", "i-c", corev1.ConditionFalse), testNode("d", "", corev1.ConditionTrue), testNode("e", "i-e",
@@ -73,7 +73,7 @@ func TestListeners(t *testing.T) {
 			svc:  testService(nil),
 			want: []cloud.Listener{{Port: 80, Targets: []cloud.Target{}}, {Port: 443, Targets: []cloud.Target{}}},
 		},
-		"other protocols are named": {
+		"other protocols are reported": {
 			svc: testService(func(s *corev1.Service) {
 				s.Spec.Ports = []corev1.ServicePort{{Port: 53, NodePort: 30053, Protocol: corev1.ProtocolUDP}}
 			}),
@@ -115,7 +115,7 @@ func TestWantsLoadBalancer(t *testing.T) {
 		"another type": {
 			testService(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }), false,
 		},
-		"one that is for somebody else": {
+		"one for another controller": {
 			testService(func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("other") }), false,
 		},
 		"one that is being deleted": {
@@ -181,7 +181,7 @@ func TestServiceLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	step()
-	step() // Nothing more to do.
+	step() // No further changes.
 	if found = balancers(); len(found[0].Listeners[0].Targets) != 1 {
 		t.Errorf("listeners are %+v, want the node as target", found[0].Listeners)
 	}
@@ -197,7 +197,7 @@ func TestServiceLife(t *testing.T) {
 	settled := func() bool { return step().RequeueAfter == 0 }
 	change(corev1.ServiceTypeClusterIP)
 	if step().RequeueAfter == 0 {
-		t.Error("Reconcile() is content while the load balancer is being deleted")
+		t.Error("Reconcile() ends while the load balancer is being deleted")
 	}
 	if err := k.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
 		t.Fatal(err)
@@ -206,10 +206,10 @@ func TestServiceLife(t *testing.T) {
 		t.Errorf("finalizers are %q and ingress %+v, want the finalizer only while the load balancer is being deleted",
 			svc.Finalizers, svc.Status.LoadBalancer.Ingress)
 	}
-	change(corev1.ServiceTypeLoadBalancer) // The user's mind changes before the deletion is done.
+	change(corev1.ServiceTypeLoadBalancer) // The user changes the type back before the deletion is done.
 	c.Eventually(t, "the Service has its second load balancer", settled)
 	if found = balancers(); len(found) != 1 || found[0].ID == first {
-		t.Errorf("load balancers are %+v, want another one than %s", found, first)
+		t.Errorf("load balancers are %+v, want a different one from %s", found, first)
 	}
 
 	if err := k.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
@@ -260,7 +260,7 @@ func TestNodes(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "odd"}, Spec: corev1.NodeSpec{ProviderID: "local:///r1/i-odd"},
 			},
 		},
-		"a node that is not of the cloud is left alone": {
+		"a node outside of the cloud is not changed": {
 			node: testNode("other", "", corev1.ConditionUnknown),
 			want: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
 		},

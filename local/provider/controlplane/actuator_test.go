@@ -44,23 +44,23 @@ func newControlPlane() *extensionsv1alpha1.ControlPlane {
 	}
 }
 
-// TestReplicasFollowHibernation puts a Shoot to sleep, wakes it up, and deletes it while it sleeps. Volumes are
-// detached as long as there are machines, so the cloud controller ends after the API server.
+// TestReplicasFollowHibernation hibernates a Shoot, wakes it up, and deletes it during hibernation. Volumes are
+// detached as long as there are machines, so the cloud controller is stopped after the API server.
 func TestReplicasFollowHibernation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hibernated bool
 		apiServer  int32 // -1 for none.
 		before     int32
 		want       int32
-		due        bool // Without being asked for.
+		due        bool // Without a request.
 	}{
 		"a new Shoot":                          {apiServer: -1, want: 1},
 		"a Shoot that is awake":                {apiServer: 1, before: 1, want: 1},
 		"one whose machines are being drained": {hibernated: true, apiServer: 1, before: 1, want: 1},
 		"one that sleeps":                      {hibernated: true, apiServer: 0, before: 1, want: 0, due: true},
-		"one that moves while it sleeps":       {hibernated: true, apiServer: -1, want: 0},
+		"one that moves during hibernation":    {hibernated: true, apiServer: -1, want: 0},
 		"one that was woken up to be deleted":  {hibernated: true, apiServer: 2, want: 1, due: true},
-		"one that is asked to wake up":         {apiServer: 0, want: 1},
+		"one that is requested to wake up":     {apiServer: 0, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient()
@@ -143,7 +143,8 @@ func TestStorageCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// A Shoot that sleeps has nobody who would let the ManagedResource go, so Migrate leaves it to the gardenlet.
+// A hibernated Shoot has no resource-manager that would release the ManagedResource, so Migrate leaves it to the
+// gardenlet.
 func TestMigrateStopsTheCloudController(t *testing.T) {
 	c := newClient()
 	a, cp := &Actuator{Client: c, Image: "image"}, newControlPlane()
@@ -163,14 +164,14 @@ func TestMigrateStopsTheCloudController(t *testing.T) {
 		t.Fatalf("Migrate() = %v, %v, want to be done", result, err)
 	}
 	if err := c.Get(t.Context(), key, mr); err != nil || !mr.DeletionTimestamp.IsZero() {
-		t.Errorf("the ManagedResource is gone or going: %v, %v", err, mr.DeletionTimestamp)
+		t.Errorf("the ManagedResource is deleted or in deletion: %v, %v", err, mr.DeletionTimestamp)
 	}
 	controller := &appsv1.Deployment{}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: deployment},
 		controller); !apierrors.IsNotFound(err) {
 		t.Errorf("the cloud controller is still there: %v", err)
 	}
-	// Force deletion does drop it: the objects are kept first, and only then the ManagedResource goes.
+	// A forced deletion removes it: keepObjects is set before the ManagedResource is deleted.
 	if result, err := a.ForceDelete(t.Context(), cp, newCluster(false)); err != nil || result.IsDone() {
 		t.Fatalf("ForceDelete() = %v, %v, want to wait", result, err)
 	}

@@ -54,13 +54,13 @@ func TestMain(m *testing.M) {
 
 const (
 	hostAddress = "198.18.0.1"
-	// patience is far above the seconds that anything here takes: machines that run tests are busy.
+	// patience is far above the seconds that each step takes: machines that run tests are busy.
 	patience = 3 * time.Minute
 	// kubernetes is the version of kubelets and controllers.
 	kubernetes = "v1.36.3"
 )
 
-// userData makes a machine a node of the cluster whose kubeconfig it finds.
+// userData makes a machine a node of the cluster in its kubeconfig.
 const userData = `#hortus-machine-config
 files:
 - path: /opt/kubelet.yaml
@@ -101,13 +101,13 @@ type world struct {
 	host  *sandboxtest.Host
 	cloud *cloud.Client
 	k     client.Client
-	log   bytes.Buffer // Of the cloud.
+	log   bytes.Buffer // Directory of the cloud.
 	// components is the log of Kubernetes' components.
 	components bytes.Buffer
 }
 
-// TestPodsFindTheirData has real kubelets on two machines mount a volume for one pod after the other, by the driver as
-// it is deployed: the second finds what the first has written. It goes with its claim.
+// TestPodsFindTheirData has real kubelets on two machines mount a volume for one pod after the other, with the deployed
+// driver: the second pod finds the data of the first. The volume is deleted with its claim.
 func TestPodsFindTheirData(t *testing.T) {
 	w := &world{T: t, host: sandboxtest.NewHost(t)}
 	w.startCloud()
@@ -146,7 +146,7 @@ func TestPodsFindTheirData(t *testing.T) {
 
 	for _, o := range csi.Objects(image.Hortus()) {
 		if set, ok := o.(*appsv1.DaemonSet); ok {
-			set.Spec.Template.Spec.HostNetwork = true // There is no network of pods.
+			set.Spec.Template.Spec.HostNetwork = true // There is no pod network.
 		}
 		w.create(o)
 	}
@@ -201,7 +201,7 @@ func TestPodsFindTheirData(t *testing.T) {
 	w.until("the volume is gone", func() bool { return w.volume() == nil })
 }
 
-// publish makes a server of this host known to instances and returns its address there.
+// publish makes a server of this host reachable for instances and returns its address there.
 func (w *world) publish(server string) string {
 	w.Helper()
 	u, err := url.Parse(server)
@@ -265,7 +265,7 @@ func (w *world) volume() *cloud.Volume {
 	return &found[0]
 }
 
-// written is what pods have written to the volume.
+// written returns the notes of pods on the volume.
 func (w *world) written() string {
 	v := w.volume()
 	if v == nil {
@@ -275,7 +275,7 @@ func (w *world) written() string {
 	return string(data)
 }
 
-// startNode makes an instance with a kubelet.
+// startNode creates an instance with a kubelet.
 func (w *world) startNode(name, networkID string, kubeconfig []byte) *cloud.Instance {
 	w.Helper()
 	tools, err := w.cloud.CreateVolume(w.Context(), cloud.CreateVolume{Name: "tools-" + name, SizeBytes: 1})
@@ -342,7 +342,7 @@ func (w *world) start(name, kubeconfig string, flags ...string) {
 	})
 }
 
-// startCloud runs a cloud with all that belongs to it until the test ends.
+// startCloud runs a cloud until the test ends, and cleans up after it.
 func (w *world) startCloud() {
 	w.Helper()
 	public := netip.MustParsePrefix(hostAddress + "/16")
@@ -385,7 +385,7 @@ func (w *world) startCloud() {
 	}
 }
 
-// whileTestRuns runs something until the test ends.
+// whileTestRuns runs a function until the test ends.
 func (w *world) whileTestRuns(what string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -407,7 +407,7 @@ func (w *world) until(what string, done func() bool) {
 	}
 }
 
-// state is what may explain why something does not happen.
+// state describes the cluster, to explain a failure.
 func (w *world) state() string {
 	var out strings.Builder
 	ctx := context.Background()

@@ -41,20 +41,20 @@ func newActuator(t *testing.T, refuse *error) (*Actuator, *cloud.Client) {
 func TestCreatedTellsWhetherThereIsAnythingToDelete(t *testing.T) {
 	errCredentials := errors.New("AuthFailure")
 	for name, tc := range map[string]struct {
-		attempts   []error // Results of asking for the cloud, one per attempt to create.
+		attempts   []error // Results of reading the credentials, one per attempt to create.
 		want       corev1beta1.ConditionStatus
 		deleteFail bool // Whether a deletion with invalid credentials fails.
 	}{
-		"a record that was never made is forgotten": {
+		"a record that was never created is released": {
 			attempts: []error{errCredentials}, want: corev1beta1.ConditionFalse,
 		},
-		"a record that was made must be deleted": {
+		"a created record must be deleted": {
 			attempts: []error{nil}, want: corev1beta1.ConditionTrue, deleteFail: true,
 		},
 		"a later success counts": {
 			attempts: []error{errCredentials, nil}, want: corev1beta1.ConditionTrue, deleteFail: true,
 		},
-		"a later failure does not make it undone": {
+		"a later failure does not undo it": {
 			attempts: []error{nil, errCredentials}, want: corev1beta1.ConditionTrue, deleteFail: true,
 		},
 		"without a condition the record must be deleted": {deleteFail: true},
@@ -136,7 +136,7 @@ func TestSetCreatedKeepsTheTimeOfTheTransition(t *testing.T) {
 	a.setCreated(r, corev1beta1.ConditionFalse, "CreationFailed", "b")
 	c := created(r)
 	if !c.LastTransitionTime.Equal(ptrTime(1000)) || !c.LastUpdateTime.Equal(ptrTime(2000)) {
-		t.Errorf("times are %v and %v, want the transition to stay", c.LastTransitionTime, c.LastUpdateTime)
+		t.Errorf("times are %v and %v, want an unchanged transition time", c.LastTransitionTime, c.LastUpdateTime)
 	}
 }
 

@@ -22,7 +22,7 @@ func newInfrastructure() *extensionsv1alpha1.Infrastructure {
 }
 
 // TestDeletionTakesVolumesAlong deletes an Infrastructure while the cloud has volumes of the Shoot, one of them
-// attached, and one of another Shoot.
+// attached, and a volume of another Shoot.
 func TestDeletionTakesVolumesAlong(t *testing.T) {
 	type act func(*Actuator, context.Context, *extensionsv1alpha1.Infrastructure, *extension.Cluster) (extension.Result,
 		error)

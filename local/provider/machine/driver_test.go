@@ -61,7 +61,7 @@ func TestDriver(t *testing.T) {
 	}
 	again, err := d.CreateMachine(ctx, &driver.CreateMachineRequest{Machine: m, MachineClass: class, Secret: secret})
 	if err != nil || again.ProviderID != first.ProviderID {
-		t.Errorf("a second call made %+v, %v, want the same instance %s", again, err, first.ProviderID)
+		t.Errorf("a second call returned %+v, %v, want the same instance %s", again, err, first.ProviderID)
 	}
 	if first.NodeName != "m1" {
 		t.Errorf("node is named %q, want m1", first.NodeName)
@@ -77,7 +77,7 @@ func TestDriver(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{first.ProviderID: "m1"}, list.MachineList); diff != "" {
 		t.Errorf("machines mismatch (-want +got):\n%s", diff)
 	}
-	for range 2 { // The second call finds nothing, which is fine.
+	for range 2 { // The second call finds nothing, which is not an error.
 		if _, err := d.DeleteMachine(ctx,
 			&driver.DeleteMachineRequest{Machine: m, MachineClass: class, Secret: secret}); err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestStepFinished(t *testing.T) {
 		"the same step": {
 			step("a", machinev1alpha1.MachineStateProcessing), step("a", machinev1alpha1.MachineStateProcessing), false,
 		},
-		"an error waits for its time": {
+		"an error is reported after its delay": {
 			step("a", machinev1alpha1.MachineStateProcessing), step("b", machinev1alpha1.MachineStateFailed), false,
 		},
 		"a machine that stays": {&machinev1alpha1.Machine{}, &machinev1alpha1.Machine{}, false},

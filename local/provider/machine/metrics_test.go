@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// TestMetricsOfLibrariesAreServed: client-go's are in other registries than those of the machine controller manager.
+// TestMetricsOfLibrariesAreServed: client-go's metrics are in other registries than those of the machine controller
+// manager.
 func TestMetricsOfLibrariesAreServed(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestReplacementOfMachinesWhoseUpdateFailed looks at machine "a", whose update in place failed at noon, and at another
+// TestReplacementOfMachinesWhoseUpdateFailed has a machine "a", whose update in place failed at noon, and another one
 // of its pool.
 func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -22,16 +22,16 @@ func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 		replaced bool
 		after    time.Duration
 	}{
-		"not before the time-out of the pool": {since: 2 * time.Minute, after: 3 * time.Minute},
-		"after the time-out of the pool":      {since: healthTimeout, replaced: true},
-		"without one, the general one counts": {
+		"not before the timeout of the pool": {since: 2 * time.Minute, after: 3 * time.Minute},
+		"after the timeout of the pool":      {since: healthTimeout, replaced: true},
+		"without one the general timeout applies": {
 			change: func(a, _ *machinev1alpha1.Machine) { a.Spec.MachineHealthTimeout = nil },
 			since:  healthTimeout, after: 5 * time.Minute,
 		},
-		"never if that is disabled": {
+		"never if disabled": {
 			change: func(a, _ *machinev1alpha1.Machine) { a.Spec.DisableHealthTimeout = ptr.To(true) }, since: time.Hour,
 		},
-		"not if it has been updated after all": {
+		"not if the update has succeeded later": {
 			change: func(a, _ *machinev1alpha1.Machine) { a.Status.CurrentStatus.Phase = machinev1alpha1.MachineRunning },
 			since:  time.Hour,
 		},
@@ -41,7 +41,7 @@ func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 			},
 			since: time.Hour, after: replacementPause,
 		},
-		"while one of another pool is being replaced": {
+		"while a machine of another pool is being replaced": {
 			change: func(_, other *machinev1alpha1.Machine) {
 				other.Labels[labelDeployment] = "md-2"
 				other.Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
@@ -82,7 +82,7 @@ func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 			}
 			replaced := now.Status.CurrentStatus.Phase == machinev1alpha1.MachineFailed
 			if replaced != tc.replaced || after != tc.after {
-				t.Errorf("replaced: %t, looked at again after %s; want %t and %s", replaced, after, tc.replaced, tc.after)
+				t.Errorf("replaced: %t, checked again after %s; want %t and %s", replaced, after, tc.replaced, tc.after)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ func TestPodCIDRIsRequired(t *testing.T) {
 	}
 }
 
-// TestSlimNodesDecideTheSame decides with what the cache keeps.
+// TestSlimNodesDecideTheSame decides with the fields that the cache keeps.
 func TestSlimNodesDecideTheSame(t *testing.T) {
 	var opts ctrl.Options
 	slimCache(&opts, "self")
@@ -42,5 +42,5 @@ func TestSlimNodesDecideTheSame(t *testing.T) {
 		}
 		return
 	}
-	t.Error("Nodes are cached as they are")
+	t.Error("Nodes are cached completely")
 }

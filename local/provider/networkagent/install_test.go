@@ -45,7 +45,7 @@ func TestInstallPlugin(t *testing.T) {
 		return info
 	}
 	if err := installPlugin(source, dir); err == nil {
-		t.Error("a missing plugin is no error")
+		t.Error("a missing plugin is not an error")
 	}
 	write(source, "one", 0o600)
 	first := install()

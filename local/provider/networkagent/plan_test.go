@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 			nodes: []corev1.Node{node("self", "100.96.0.0/24", "10.250.0.2")},
 			want:  State{Pods: netip.MustParsePrefix("100.96.0.0/24")},
 		},
-		"routes are sorted whatever the order of Nodes": {
+		"routes are sorted independently of the order of Nodes": {
 			nodes: []corev1.Node{
 				node("c", "100.96.2.0/24", "10.250.0.4"), node("self", "100.96.0.0/24", "10.250.0.2"),
 				node("b", "100.96.1.0/24", "10.250.0.3"),
@@ -51,7 +51,7 @@ func TestDecide(t *testing.T) {
 				Routes: []Route{route("100.96.1.0/24", "10.250.0.3"), route("100.96.2.0/24", "10.250.0.4")},
 			},
 		},
-		"a Node without address or pod network is left out": {
+		"a Node without address or pod network is omitted": {
 			nodes: []corev1.Node{
 				node("self", "100.96.0.0/24", "10.250.0.2"), node("b", "100.96.1.0/24", ""), node("c", "", "10.250.0.4"),
 			},

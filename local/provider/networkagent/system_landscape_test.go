@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// TestSystem applies states in a network namespace of its own. It needs root.
+// TestSystem applies states in its own network namespace. It needs root.
 func TestSystem(t *testing.T) {
 	runtime.LockOSThread() // Never unlocked: the thread ends with the test and its namespace with it.
 	if _, err := netns.New(); err != nil {
@@ -31,7 +31,7 @@ func TestSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &System{ConfDir: t.TempDir(), AllPods: netip.MustParsePrefix("100.96.0.0/16")}
-	for range 2 { // A second start finds what the first one made.
+	for range 2 { // A second start finds the objects of the first one.
 		if err := s.Prepare(); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	machineunit "hortus.dev/hortus/local/machineinit/unit"
 )
 
-// The server runs as long as there are keys; what they are does not matter to it.
+// The server runs as long as there are keys, independently of their content.
 func TestServerRunsIfThereAreKeys(t *testing.T) {
 	keys := func(text string) []extensionsv1alpha1.File {
 		return []extensionsv1alpha1.File{
@@ -53,7 +53,7 @@ func TestServerRunsIfThereAreKeys(t *testing.T) {
 			got.Units = append(got.Units, u.Name)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: what runs the server (-want +got):\n%s", tc.name, diff)
+			t.Errorf("%s: units of the server (-want +got):\n%s", tc.name, diff)
 		}
 		if tc.name == "a key is added" && !cmp.Equal(before.ExtensionFiles, osc.Status.ExtensionFiles) {
 			t.Errorf("the server restarts for another key: %s", cmp.Diff(before.ExtensionFiles, osc.Status.ExtensionFiles))

@@ -56,7 +56,7 @@ func TestServesAndUnsupported(t *testing.T) {
 			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Annotations[annotationSelectedNode] = "n2" }),
 			class: testClass(),
 		},
-		"a claim that is bound already": {
+		"a bound claim": {
 			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }), class: testClass(),
 		},
 		"a claim for a raw device": {
@@ -108,7 +108,7 @@ func TestVolumeLivesAndGoes(t *testing.T) {
 	if err := c.Status().Update(ctx, pv); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // First the deletion, then the removal of what is behind it.
+	for range 2 { // First the deletion, then the removal of the directory.
 		if err := c.Get(ctx, client.ObjectKeyFromObject(pv), pv); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestOtherNodesVolumesAreLeftAlone(t *testing.T) {
 	pv := desiredVolume(testClaim(nil), testClass(), "/v", "n2")
 	pv.Status.Phase = corev1.VolumeReleased
 	if removable(pv, "n1") {
-		t.Error("removable() on another node, want it left alone")
+		t.Error("removable() is true on another node")
 	}
 	if !removable(pv, "n2") {
 		t.Error("removable() is false on the volume's node")

@@ -26,7 +26,7 @@ import (
 
 const cluster = "shoot--dev--a"
 
-// setting is a cloud with two instances that are nodes of a cluster, and the controllers on it.
+// setting is a cloud with two instances that are nodes of a cluster, and the controllers.
 type setting struct {
 	*cloudtest.Cloud
 	k           client.Client
@@ -65,7 +65,7 @@ func newSetting(t *testing.T, objects ...client.Object) *setting {
 	return s
 }
 
-// reconcile reads an object and reconciles it; a missing one is fine.
+// reconcile reads an object and reconciles it; a missing one is ignored.
 func reconcileOne[T client.Object](
 	t *testing.T, k client.Client, r reconcile.ObjectReconciler[T], o T,
 ) (reconcile.Result, error) {
@@ -79,7 +79,7 @@ func reconcileOne[T client.Object](
 	return r.Reconcile(t.Context(), o)
 }
 
-// settled reconciles an object and reports whether there is nothing to wait for.
+// settled reconciles an object and reports whether it is complete.
 func settled[T client.Object](t *testing.T, k client.Client, r reconcile.ObjectReconciler[T], o T) func() bool {
 	return func() bool {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestVolumeFromClaimToDeletion(t *testing.T) {
 	claim := testClaim()
 	s := newSetting(t, testClass(), claim)
 	ctx := t.Context()
-	for range 2 { // The second time, everything is there.
+	for range 2 { // The second time everything exists.
 		if _, err := reconcileOne(t, s.k, s.claims, claim); err != nil {
 			t.Fatal(err)
 		}
@@ -151,14 +151,14 @@ func TestVolumeFromClaimToDeletion(t *testing.T) {
 	result, err := reconcileOne(t, s.k, s.attachments, second)
 	if err != nil || result.RequeueAfter == 0 || !exists(t, s.k, second) || second.Status.Attached ||
 		second.Status.AttachError == nil {
-		t.Errorf("a second attachment ends with %v, %v and is %+v, want it to wait", result, err, second.Status)
+		t.Errorf("a second attachment ends with %v, %v and is %+v, want a wait", result, err, second.Status)
 	}
 
 	pv.Status.Phase = corev1.VolumeReleased
 	if err := s.k.Status().Update(ctx, pv); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // The deletion, and the first attempt at what is behind it.
+	for range 2 { // The deletion, and the first attempt to delete the volume.
 		if result, err = reconcileOne(t, s.k, s.volumes, pv); err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestAttachmentWithoutTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if exists(t, s.k, va) {
-		t.Error("an attachment that has attached nothing is not let go")
+		t.Error("an attachment that has attached nothing is not released")
 	}
 }
 
@@ -233,7 +233,7 @@ func TestClaimForANodeThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !exists(t, s.k, claim) || claim.Annotations[annotationSelectedNode] != "" || len(s.list(t)) != 0 {
-		t.Errorf("annotations are %q and volumes %+v, want the scheduler to choose again", claim.Annotations, s.list(t))
+		t.Errorf("annotations are %q and volumes %+v, want a new decision of the scheduler", claim.Annotations, s.list(t))
 	}
 }
 
@@ -281,7 +281,7 @@ func TestEventsReachTheirObjects(t *testing.T) {
 		select {
 		case got := <-e.readers[0]:
 			if name := got.Object.GetName(); name == v.ID || name == "" {
-				// Whatever happened before the first answer is part of it.
+				// Everything before the first response is part of it.
 				return
 			}
 			reset = true

@@ -52,15 +52,15 @@ func TestServesAndUnsupported(t *testing.T) {
 		class               *storagev1.StorageClass
 		serves, unsupported bool
 	}{
-		"a claim placed on a node":             {claim: testClaim(), class: testClass(), serves: true},
-		"a claim the scheduler has not placed": {claim: testClaim(unplaced), class: testClass()},
+		"a claim placed on a node":          {claim: testClaim(), class: testClass(), serves: true},
+		"a claim that is not scheduled yet": {claim: testClaim(unplaced), class: testClass()},
 		"a claim of a class that does not wait for a node": {
 			claim: testClaim(unplaced), class: testClass(immediate), serves: true,
 		},
 		"a class of another provisioner": {
 			claim: testClaim(), class: testClass(func(c *storagev1.StorageClass) { c.Provisioner = "other" }),
 		},
-		"a claim that is bound already": {
+		"a bound claim": {
 			claim: testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }), class: testClass(),
 		},
 		"a claim that is being deleted": {
@@ -156,13 +156,13 @@ func TestNext(t *testing.T) {
 		want step
 	}{
 		"a volume in use stays":                           {pv(protected), stepNothing},
-		"a released one is deleted":                       {pv(protected, released), stepDelete},
-		"a released one that is retained stays":           {pv(released, retain), stepNothing},
-		"a deleted one waits for its pods":                {pv(deleted, protected, released), stepNothing},
-		"then what is behind it is deleted":               {pv(deleted, released), stepDestroy},
-		"what is retained stays in the cloud":             {pv(deleted, retain), stepForget},
-		"one made by hand is nobody's":                    {pv(released, byHand), stepNothing},
-		"a directory of older times in use stays":         {pv(directory), stepNothing},
+		"a released volume is deleted":                    {pv(protected, released), stepDelete},
+		"a released volume that is retained stays":        {pv(released, retain), stepNothing},
+		"a deleted volume waits for its pods":             {pv(deleted, protected, released), stepNothing},
+		"then the cloud's volume is deleted":              {pv(deleted, released), stepDestroy},
+		"a retained volume stays in the cloud":            {pv(deleted, retain), stepForget},
+		"a manually created volume is ignored":            {pv(released, byHand), stepNothing},
+		"an old directory in use stays":                   {pv(directory), stepNothing},
 		"a released directory is deleted":                 {pv(directory, released), stepDelete},
 		"a deleted directory is removed with its machine": {pv(directory, deleted), stepForget},
 	} {

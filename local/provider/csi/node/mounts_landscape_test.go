@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKernel publishes a volume in a mount namespace of its own. It needs root.
+// TestKernel publishes a volume in its own mount namespace. It needs root.
 func TestKernel(t *testing.T) {
 	runtime.LockOSThread() // Never unlocked: the thread ends with the test and its namespace with it.
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -32,7 +32,7 @@ func TestKernel(t *testing.T) {
 	}
 	s := &Server{VolumesDir: volumes, Mounts: Kernel{}}
 	if _, err := s.NodePublishVolume(t.Context(), publish("vol-1", target)); err == nil {
-		t.Error("a directory that is no mount is published")
+		t.Error("a directory that is not a mount is published")
 	}
 	if err := unix.Mount(source, attached, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestKernel(t *testing.T) {
 			t.Errorf("the mount point is still there (%v)", err)
 		}
 	}
-	// With the thread, the namespace is gone, and its mounts no longer hide what the clean-up removes.
+	// The namespace ends with the thread, so its mounts no longer hide the files that the clean-up removes.
 	if err := unix.Unmount(attached, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"hortus.dev/hortus/local/provider/csi"
 )
 
-// table stands for the kernel's mounts.
+// table simulates the kernel's mounts.
 type table map[string]string
 
 func (m table) Mounted(path string) (bool, error) { _, ok := m[path]; return ok, nil }
@@ -46,7 +46,7 @@ func TestPublishAndUnpublish(t *testing.T) {
 	mounts := table{"/volumes/vol-1": "host"}
 	s := &Server{VolumesDir: "/volumes", Mounts: mounts, InstanceID: "i-1"}
 	target := filepath.Join(t.TempDir(), "pods", "mount")
-	for range 2 { // Again, nothing changes.
+	for range 2 { // The second call changes nothing.
 		if _, err := s.NodePublishVolume(t.Context(), publish("vol-1", target)); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestKubeletFindsTheDriver does what the kubelet does: it finds a socket, learns of the other one, and asks there.
+// TestKubeletFindsTheDriver does what the kubelet does: it finds a socket, gets the path of the other one, and calls
+// the driver there.
 func TestKubeletFindsTheDriver(t *testing.T) {
 	dir, err := os.MkdirTemp("", "csi") // Names of sockets are short.
 	if err != nil {
@@ -138,15 +139,15 @@ func TestKubeletFindsTheDriver(t *testing.T) {
 		t.Fatalf("the driver has ended: %v", err)
 	default:
 	}
-	// It may end before it answers.
+	// It may end before it responds.
 	_, _ = introduction.NotifyRegistrationStatus(ctx, &registration.RegistrationStatus{Error: "no"})
 	select {
 	case err := <-ended:
 		if err == nil {
-			t.Error("a driver that was refused ends without an error")
+			t.Error("a rejected driver ends without an error")
 		}
 	case <-ctx.Done():
-		t.Error("a driver that was refused goes on")
+		t.Error("a rejected driver continues")
 	}
 }
 

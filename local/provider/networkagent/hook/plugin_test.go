@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// agent is a fake of the agent's end of connections.
+// agent fakes the agent's end of connections.
 type agent struct {
 	replies  []string // For one connection each, the last one for all that follow. Empty: it closes the connection.
 	dials    atomic.Int32
@@ -53,7 +53,7 @@ func TestPlugin(t *testing.T) {
 	confined := pod
 	confined.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")}
 	for name, tc := range map[string]struct {
-		env    map[string]string // Besides that of pod a; empty values remove.
+		env    map[string]string // In addition to that of pod a; empty values remove variables.
 		input  string            // Default: configuration.
 		agent  []string
 		want   string // Output; with "code": part of it.
@@ -61,10 +61,10 @@ func TestPlugin(t *testing.T) {
 		sent   []request
 		after  time.Duration
 	}{
-		"ADD prints the previous result when the agent is done": {
+		"ADD prints the previous result when the rules are in force": {
 			agent: []string{done}, want: previousResult + "\n", sent: []request{{confine, confined}},
 		},
-		"ADD tries again when the agent ends before it replies": {
+		"ADD retries if the agent ends before it replies": {
 			agent: []string{"", "{}", done}, want: previousResult + "\n",
 			sent: []request{{confine, confined}, {confine, confined}, {confine, confined}}, after: 2 * retryInterval,
 		},
@@ -76,7 +76,7 @@ func TestPlugin(t *testing.T) {
 			status: 1, want: `"code":11,"msg":"the network agent has not applied the rules of the pod","details":"no such file"`,
 			after: addPatience,
 		},
-		"ADD of what is no pod passes": {
+		"ADD of a sandbox without a pod passes": {
 			env: map[string]string{"CNI_ARGS": ""}, want: previousResult + "\n",
 		},
 		"ADD of a pod without UID": {
@@ -118,11 +118,11 @@ func TestPlugin(t *testing.T) {
 			sent: []request{{release, pod}},
 		},
 		"DEL does not wait for an agent": {env: map[string]string{"CNI_COMMAND": "DEL"}},
-		"DEL does not mind errors of the agent": {
+		"DEL ignores errors of the agent": {
 			env: map[string]string{"CNI_COMMAND": "DEL"}, agent: []string{`{"error":"x"}`}, sent: []request{{release, pod}},
 		},
-		"DEL does not mind a broken configuration": {env: map[string]string{"CNI_COMMAND": "DEL"}, input: "{"},
-		"DEL does not mind missing variables":      {env: map[string]string{"CNI_COMMAND": "DEL", "CNI_CONTAINERID": ""}},
+		"DEL ignores a broken configuration": {env: map[string]string{"CNI_COMMAND": "DEL"}, input: "{"},
+		"DEL ignores missing variables":      {env: map[string]string{"CNI_COMMAND": "DEL", "CNI_CONTAINERID": ""}},
 		"DEL of what is no pod": {
 			env: map[string]string{"CNI_COMMAND": "DEL", "CNI_ARGS": ""}, agent: []string{done},
 		},
@@ -188,7 +188,7 @@ func TestPlugin(t *testing.T) {
 					sent = append(sent, r)
 				}
 				if name == "an agent that never replies" {
-					return // It is asked again and again.
+					return // The plugin repeats its request.
 				}
 				if diff := cmp.Diff(tc.sent, sent, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 					t.Errorf("requests mismatch (-want +got):\n%s", diff)
@@ -198,7 +198,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// TestPluginWaitsForTheAgent starts the agent half a minute after the pod, and lets it hang at first.
+// TestPluginWaitsForTheAgent starts the agent half a minute after the pod; at first the agent hangs.
 func TestPluginWaitsForTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -221,7 +221,7 @@ func TestPluginWaitsForTheAgent(t *testing.T) {
 					return nil, errors.New("connection refused")
 				case hanging:
 					hanging = false
-					client, _ := net.Pipe() // Nobody reads or writes.
+					client, _ := net.Pipe() // Neither end reads or writes.
 					return client, nil
 				}
 				return fake.dial(socket, timeout)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// serve runs a server until the test ends, on a socket where a stale file is, and returns the path.
+// serve runs a server until the test ends, on a socket that replaces a stale file, and returns the path.
 func serve(t *testing.T, s *Server) string {
 	t.Helper()
 	s.Path = filepath.Join(t.TempDir(), "hortus", "agent.sock")
@@ -168,7 +168,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// TestServerEnds lets requests fail that are being served when the server ends, and refuses connections afterwards.
+// TestServerEnds: requests that are being served when the server ends fail, and later connections are refused.
 func TestServerEnds(t *testing.T) {
 	s := &Server{Path: filepath.Join(t.TempDir(), "s")}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,7 +188,7 @@ func TestServerEnds(t *testing.T) {
 		t.Errorf("Start() = %v", err)
 	}
 	if _, err := DialSocket(s.Path, time.Second); err == nil {
-		t.Error("somebody answers after the end")
+		t.Error("the server responds after its end")
 	}
 	if got := serving.Load(); got != 1 {
 		t.Errorf("%d requests, want 1", got)

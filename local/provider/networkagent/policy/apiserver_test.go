@@ -114,7 +114,7 @@ func TestControllerOnAPIServer(t *testing.T) {
 	}
 	env.Eventually(t, "the label counts", func() (bool, error) { return !kernel.passes("10.0.0.1", "10.0.0.2"), nil })
 
-	// Neither of the first two changes matters. Once the third has arrived, they have, too.
+	// The first two changes do not matter. Once the third has arrived, so have they.
 	writes := kernel.writes()
 	b.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	if err := e.Client.Status().Update(t.Context(), b); err != nil {
@@ -131,7 +131,8 @@ func TestControllerOnAPIServer(t *testing.T) {
 		t.Errorf("%d writes, want 1", got)
 	}
 
-	// Confine applies the rules of pods whose status has no address yet, whether they have arrived already or do so later.
+	// Confine applies the rules of pods whose status has no address yet, whether they are in the cache already or arrive
+	// later.
 	p.Spec.Ingress = nil
 	if err := e.Client.Update(t.Context(), &p); err != nil {
 		t.Fatal(err)
@@ -158,7 +159,7 @@ func TestControllerOnAPIServer(t *testing.T) {
 	for _, name := range []string{"pending", "later"} {
 		c.Release(hook.Sandbox{ContainerID: name})
 	}
-	env.Eventually(t, "the addresses are forgotten", func() (bool, error) {
+	env.Eventually(t, "the addresses are released", func() (bool, error) {
 		return kernel.passes("10.0.0.3", "10.0.0.5") && kernel.passes("10.0.0.3", "10.0.0.6"), nil
 	})
 
@@ -166,7 +167,7 @@ func TestControllerOnAPIServer(t *testing.T) {
 	if err := e.Client.Status().Update(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, "the pod that has ended is left out", func() (bool, error) {
+	env.Eventually(t, "the pod that has ended is omitted", func() (bool, error) {
 		kernel.Lock()
 		defer kernel.Unlock()
 		return len(kernel.rules.Maps[1].Elements) == 0, nil

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// fakeKernel keeps rules and fails on demand.
+// fakeKernel stores rules and fails on demand.
 type fakeKernel struct {
 	t                       *testing.T
 	rules                   Ruleset
@@ -221,7 +221,7 @@ func TestEventsThatMatter(t *testing.T) {
 	}
 }
 
-// TestSlimObjectsDecideTheSame decides with what caches keep.
+// TestSlimObjectsDecideTheSame decides with the fields that caches keep.
 func TestSlimObjectsDecideTheSame(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	whole := Observed{
@@ -255,7 +255,7 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 	}
 }
 
-// TestPodsWithoutAddressAreSmall keeps what may be needed of pods of the node only.
+// TestPodsWithoutAddressAreSmall: only pods of the node keep all fields that may be needed.
 func TestPodsWithoutAddressAreSmall(t *testing.T) {
 	whole := newPod("x/a", "app=a", "", withPort("web", corev1.ProtocolTCP, 80), mirror, withUID("1"))
 	whole.Annotations["other"] = "annotation"

@@ -39,7 +39,7 @@ func TestDecide(t *testing.T) {
 	addresses := map[string]string{"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3", "d": "10.1.0.4"}
 
 	for name, tc := range map[string]struct {
-		pods     []corev1.Pod // Besides those above.
+		pods     []corev1.Pod // In addition to those above.
 		policies []networkingv1.NetworkPolicy
 		allowed  string // "source destination protocol/port", separated by commas.
 		refused  string
@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 		"without policies all is allowed": {
 			allowed: "a b tcp/80, 8.8.8.8 b udp/1, d a tcp/80, b d tcp/80",
 		},
-		"metadata is refused without policies": {
+		"the metadata service is rejected without policies": {
 			refused: "a 169.254.169.254 tcp/80",
 		},
 		"a policy without rules restricts ingress only": {
@@ -147,11 +147,11 @@ func TestDecide(t *testing.T) {
 			allowed: "a d tcp/81, a b tcp/8080",
 			refused: "a d tcp/8080, a b tcp/81, a c tcp/81",
 		},
-		"a name that no pod has": {
+		"a port name that no pod has": {
 			policies: []networkingv1.NetworkPolicy{newPolicy("x/p", "app=b", from(nil, ports{namedPort(tcp, "none")}))},
 			refused:  "a b tcp/80",
 		},
-		"pods that take no part are neither subjects nor peers": {
+		"pods without their own address are neither subjects nor peers": {
 			pods: []corev1.Pod{
 				newPod("x/host", "app=b", "10.250.0.2", hostNetwork),
 				newPod("x/done", "app=a", "10.0.0.9", inPhase(corev1.PodSucceeded)),
@@ -181,7 +181,7 @@ func TestDecide(t *testing.T) {
 			allowed: "10.0.0.7 b tcp/80",
 			refused: "a 10.0.0.7 tcp/80",
 		},
-		"pods of other nodes are their nodes' business": {
+		"pods of other nodes are restricted there": {
 			policies: []networkingv1.NetworkPolicy{newPolicy("y/p", "", bothTypes)},
 			allowed:  "a d tcp/80, d a tcp/80",
 			refused:  "a c tcp/80, c d tcp/80",
@@ -229,7 +229,7 @@ func readPacket(t *testing.T, addresses map[string]string, words []string) packe
 	return p
 }
 
-// TestRulesets are the rules of typical nodes, to be read in review.
+// TestRulesets has the rules of typical nodes, for review.
 func TestRulesets(t *testing.T) {
 	namespaceList := []corev1.Namespace{
 		newNamespace("shop", "team=shop"), newNamespace("kube-system", "kubernetes.io/metadata.name=kube-system"),
@@ -267,7 +267,7 @@ func TestRulesets(t *testing.T) {
 	}
 }
 
-// TestPodsOfOneKindShareChains counts what many pods make.
+// TestPodsOfOneKindShareChains counts the chains of many pods.
 func TestPodsOfOneKindShareChains(t *testing.T) {
 	rules := Decide(manyPods(1000, 1000, 200))
 	if got := len(rules.Maps[1].Elements); got != 1000 {

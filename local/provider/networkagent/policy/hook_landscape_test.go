@@ -30,7 +30,7 @@ type tableIn struct{ host }
 func (t tableIn) Replace(r Ruleset) error { return t.do(func() error { return Table{}.Replace(r) }) }
 func (t tableIn) Apply(c Change) error    { return t.do(func() error { return Table{}.Apply(c) }) }
 
-// objects are a cache in memory. Its lists are shared, like those of a cache read without copies.
+// objects is a cache in memory. Its lists are shared, as with a cache that is read without copies.
 type objects struct {
 	sync.Mutex
 	Observed
@@ -146,7 +146,7 @@ func TestPluginConfinesBeforeThePodStarts(t *testing.T) {
 	l.check(t, l.b, "!tcp:"+addressA+":80")
 }
 
-// BenchmarkPlugin measures how much longer a pod takes to start, with 1,000 pods and 200 policies in the cluster.
+// BenchmarkPlugin measures the additional time of a pod's start, with 1,000 pods and 200 policies in the cluster.
 func BenchmarkPlugin(b *testing.B) {
 	for _, local := range []int{110, 1000} {
 		b.Run(fmt.Sprintf("local-%d", local), func(b *testing.B) {

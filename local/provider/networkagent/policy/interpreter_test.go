@@ -19,10 +19,10 @@ func (p packet) String() string {
 	return fmt.Sprintf("%s > %s %s/%d toNode=%t", p.source, p.destination, p.protocol, p.port, p.toNode)
 }
 
-// passes reports whether the kernel would let the packet pass with these rules.
+// passes reports whether the kernel would accept the packet with these rules.
 func passes(r Ruleset, p packet) bool { return fate(r, p) == Accept }
 
-// fate is what the kernel would do with the packet: Accept, Reject or Drop.
+// fate is the kernel's verdict on the packet: Accept, Reject or Drop.
 func fate(r Ruleset, p packet) Verdict {
 	hooks := []Hook{ForwardEgress, ForwardIngress}
 	if p.toNode {

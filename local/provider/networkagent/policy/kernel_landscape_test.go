@@ -24,17 +24,17 @@ func TestConnections(t *testing.T) {
 		everything, nothing = "10.0.0.0/8", "10.0.0.12/32"
 	)
 
-	t.Log("without rules the metadata service is reached")
+	t.Log("without rules the metadata service is reachable")
 	must(t, l.a.try(t.Context(), "tcp:"+addressMeta+":80"))
 
-	t.Log("without policies all is allowed but what is refused for good")
+	t.Log("without policies everything but the permanently rejected is allowed")
 	l.set(t)
 	l.check(t, l.a, toB+":80", udpB+":53", toC+":80", toD+":80", toNode+":80", toOutside+":80", toService+":80",
 		"!tcp:"+addressMeta+":80")
 	l.check(t, l.outside, toB+":80")
 	l.check(t, l.node, toB+":80", "tcp:"+addressMeta+":80")
 
-	t.Log("a pod that is selected is denied all but itself; its node reaches it")
+	t.Log("a selected pod reaches only itself; its node reaches it")
 	l.set(t, newPolicy("x/deny", "app=b", bothTypes))
 	l.check(t, l.a, "!"+toB+":80", "!"+udpB+":53", "!"+toService+":80", toC+":80")
 	l.check(t, l.b, "!"+toA+":80", "!"+toNode+":80", "!"+toOutside+":80", "!udp:"+addressA+":53", toB+":80", toService+
@@ -49,7 +49,7 @@ func TestConnections(t *testing.T) {
 	l.check(t, l.a, toB+":8080", toService+":80", udpB+":53", "!"+toB+":80")
 	l.check(t, l.c, "!"+toB+":8080")
 
-	t.Log("both directions count, and a reply needs no permission")
+	t.Log("both directions count, and a reply needs no rule")
 	allowB := newPolicy("x/allow", "app=b", from(peers{pods("app=a")}, ports{port(tcp, 8080)}))
 	l.set(t, allowB, newPolicy("x/deny-a", "app=a", bothTypes))
 	l.check(t, l.a, "!"+toB+":8080")
@@ -101,14 +101,14 @@ func TestConnections(t *testing.T) {
 	c := l.state.Pods[2]
 	l.state.Pods[2].Status.Phase = corev1.PodSucceeded
 	l.set(t, allow)
-	l.check(t, l.c, "~"+toB+":80") // Its address is that of no known pod.
+	l.check(t, l.c, "~"+toB+":80") // Its address does not belong to a known pod.
 	l.state.Pods[2] = c
 	if took := l.set(t, allow); took > time.Second {
 		t.Errorf("a change took %v", took)
 	}
 	l.check(t, l.c, toB+":80")
 
-	t.Log("a pod connects before its address is known, and gets through when it is")
+	t.Log("a pod connects before its address is known, and succeeds afterwards")
 	l.state.Pods[2].Status.PodIP, l.state.Pods[2].Status.PodIPs = "", nil
 	l.set(t, allow)
 	before, err := refusedIngress(l)
@@ -124,7 +124,7 @@ func TestConnections(t *testing.T) {
 	must(t, <-connected)
 	l.state.Pods[2], l.state.Sandboxes = c, nil
 
-	t.Log("without policies all is allowed again, and nothing of them is left")
+	t.Log("without policies everything is allowed again, and no rules are left")
 	took := l.set(t)
 	t.Logf("a change of policies takes %v", took)
 	l.check(t, l.a, toB+":80", toNode+":80", udpB+":53")

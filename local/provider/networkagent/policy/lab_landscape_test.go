@@ -181,10 +181,10 @@ func (h host) serve(t testing.TB, tcp, udp []int) {
 	}))
 }
 
-// patience bounds a try that gets neither an answer nor a refusal, which fails the test.
+// patience bounds an attempt with neither a response nor a rejection, which fails the test.
 const patience = 20 * time.Second
 
-// try connects to "tcp:address:port" or "udp:address:port" and reads the answer. Refusals are unix.EHOSTUNREACH.
+// try connects to "tcp:address:port" or "udp:address:port" and reads the response. Rejections are unix.EHOSTUNREACH.
 func (h host) try(ctx context.Context, target string) error {
 	network, address, _ := strings.Cut(target, ":")
 	return h.do(func() error {
@@ -220,7 +220,7 @@ func newLab(t *testing.T) *lab {
 	must(t, l.node.do(func() error {
 		for path, value := range map[string]string{
 			"ipv4/ip_forward": "1", "bridge/bridge-nf-call-iptables": "1",
-			"ipv4/icmp_ratelimit": "0", // So that every refusal is reported, however fast the test tries.
+			"ipv4/icmp_ratelimit": "0", // So that every rejection is reported, however fast the attempts of the test.
 		} {
 			if err := os.WriteFile("/proc/sys/net/"+path, []byte(value), 0o644); err != nil {
 				return err
@@ -331,7 +331,7 @@ func (l *lab) set(t *testing.T, policies ...networkingv1.NetworkPolicy) time.Dur
 	return time.Since(start)
 }
 
-// check tries targets from the host; those that begin with "!" must be refused, those with "~" dropped.
+// check tries targets from the host; those that begin with "!" must be rejected, those with "~" dropped.
 func (l *lab) check(t *testing.T, from host, targets ...string) {
 	t.Helper()
 	for _, target := range targets {
@@ -345,7 +345,7 @@ func (l *lab) check(t *testing.T, from host, targets ...string) {
 		err := from.try(t.Context(), target)
 		switch {
 		case refused && !errors.Is(err, unix.EHOSTUNREACH):
-			t.Errorf("%s to %s: error %v, want a refusal", from.name, target, err)
+			t.Errorf("%s to %s: error %v, want a rejection", from.name, target, err)
 		case !refused && err != nil:
 			t.Errorf("%s to %s: %v", from.name, target, err)
 		}
@@ -364,7 +364,7 @@ func refusedIngress(l *lab) (out uint64, err error) {
 	return out, err
 }
 
-// dropped connects until a packet is counted as refused, and fails if the client noticed.
+// dropped connects until a packet is counted as refused, and fails if the client has noticed.
 func (l *lab) dropped(ctx context.Context, from host, target string) error {
 	before, err := refusedIngress(l)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// TestLinkLocalIsNoWayRound tries the addresses of IPv6 that pods have without anybody giving them.
+// TestLinkLocalIsNoWayRound tries the IPv6 addresses that pods assign themselves.
 func TestLinkLocalIsNoWayRound(t *testing.T) {
 	l := newLab(t)
 	var target string

@@ -13,7 +13,7 @@ import (
 
 const self = "node-1" // The own node.
 
-// labelsOf reads "a=1,b=2".
+// labelsOf parses "a=1,b=2".
 func labelsOf(text string) map[string]string {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {

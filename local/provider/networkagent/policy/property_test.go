@@ -19,7 +19,7 @@ import (
 	"hortus.dev/hortus/local/provider/networkagent/hook"
 )
 
-// TestRulesetIsWhatPoliciesMean compares the rules with a plain reading of the policies, for random clusters.
+// TestRulesetIsWhatPoliciesMean compares the rules with a simple evaluation of the policies, for random clusters.
 func TestRulesetIsWhatPoliciesMean(t *testing.T) {
 	var allowed, refused, dropped int
 	for seed := range int64(400) {
@@ -38,9 +38,9 @@ func TestRulesetIsWhatPoliciesMean(t *testing.T) {
 			}
 			refused++
 			forbidden := slices.ContainsFunc(o.Refused, func(prefix netip.Prefix) bool { return prefix.Contains(p.destination) })
-			wantFate, reason := Reject, "it comes from a pod or goes where nothing may go"
+			wantFate, reason := Reject, "it comes from a pod or has a blocked destination"
 			if meansPod(o, p.source) == nil && !forbidden {
-				wantFate, reason = Drop, "it comes from no pod that is known"
+				wantFate, reason = Drop, "it comes from no known pod"
 				dropped++
 			}
 			if got := fate(rules, p); got != wantFate {
@@ -50,7 +50,7 @@ func TestRulesetIsWhatPoliciesMean(t *testing.T) {
 		}
 	}
 	if total := allowed + refused; allowed < total/10 || refused < total/10 || dropped < total/50 {
-		t.Errorf("%d packets are allowed, %d refused, %d of them dropped: the clusters show too little", allowed, refused,
+		t.Errorf("%d packets are allowed, %d refused, %d of them dropped: the clusters cover too little", allowed, refused,
 			dropped)
 	}
 }
@@ -91,7 +91,7 @@ func TestDiffLeadsToNext(t *testing.T) {
 	}
 }
 
-// apply does what the kernel does with a change, in its order, and refuses what the kernel would refuse.
+// apply makes a change like the kernel, in its order, and rejects what the kernel would reject.
 func apply(t *testing.T, r Ruleset, c Change) Ruleset {
 	t.Helper()
 	sets, chains, jumps := map[string]Set{}, map[string]Chain{}, map[string]map[netip.Addr]string{}
@@ -410,7 +410,7 @@ func randomPacket(r *rand.Rand, o Observed) packet {
 	return p
 }
 
-// means is what the documentation of Kubernetes says about the packet, read plainly: no sets, no chains.
+// means evaluates the documentation of Kubernetes for the packet, without sets and chains.
 func means(o Observed, p packet) bool {
 	source, destination := meansPod(o, p.source), meansPod(o, p.destination)
 	if !p.toNode {

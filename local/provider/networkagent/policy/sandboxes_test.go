@@ -22,8 +22,8 @@ import (
 	"hortus.dev/hortus/local/provider/networkagent/hook"
 )
 
-// confinement is a controller with a cache and an API server, which know different Pods, and whose time is that of the
-// test's bubble. A policy lets only app=a reach app=b.
+// confinement is a controller with a cache and an API server, which have different Pods, with the clock of the test's
+// bubble. A policy allows only connections from app=a to app=b.
 type confinement struct {
 	*Controller
 	t          *testing.T
@@ -77,7 +77,7 @@ func (c *confinement) create(cl client.Client, p corev1.Pod) {
 	}
 }
 
-// pass does what an event does.
+// pass makes a pass, like an event.
 func (c *confinement) pass() {
 	c.t.Helper()
 	if _, err := c.Reconcile(c.t.Context(), reconcile.Request{}); err != nil {
@@ -103,7 +103,7 @@ func (c *confinement) confine(s hook.Sandbox) error {
 	return c.Confine(ctx, s)
 }
 
-// expect checks whether a packet passes, and how long everything took so far.
+// expect checks whether a packet passes, and the total time so far.
 func (c *confinement) expect(source, destination string, passes bool, after time.Duration) {
 	c.t.Helper()
 	if got := c.kernel.passes(source, destination); got != passes {
@@ -141,7 +141,7 @@ func TestConfine(t *testing.T) {
 		"a pod that no policy selects": {
 			cached: []corev1.Pod{newPod("x/c", "app=c", "")}, sandbox: sandboxOf("c", "c", "", "10.0.0.2"), open: true,
 		},
-		"a pod that the watch has not brought yet is read from the API server": {
+		"a pod that is not in the cache yet is read from the API server": {
 			only: []corev1.Pod{b}, sandbox: sandboxOf("c", "b", "1", "10.0.0.2"), after: readAfter,
 		},
 		"a predecessor of the same name in the cache does not count": {
@@ -168,15 +168,15 @@ func TestConfine(t *testing.T) {
 				c.sandboxes.mu.Lock()
 				defer c.sandboxes.mu.Unlock()
 				if got := len(c.sandboxes.list) > 0; got != (tc.wantErr == "") {
-					t.Errorf("the sandbox is remembered: %t", got)
+					t.Errorf("the sandbox is kept: %t", got)
 				}
 			})
 		})
 	}
 }
 
-// TestConfinedPodIsAPeer tries what made control planes restart: a new pod connects to one that lets it in by its
-// labels.
+// TestConfinedPodIsAPeer: a new pod can connect at once to one that allows it by its labels. Failures of this made
+// control planes restart.
 func TestConfinedPodIsAPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConfinement(t, []corev1.Pod{newPod("x/b", "app=b", "10.0.0.2"), newPod("x/a", "app=a", "")}, nil)
@@ -255,7 +255,7 @@ func TestSandboxesEnd(t *testing.T) {
 			})
 		})
 	}
-	t.Run("not because the watch is late", func(t *testing.T) {
+	t.Run("not because the cache is stale", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := confined(t, nil, []corev1.Pod{b})
 			time.Sleep(minInterval)
@@ -275,7 +275,7 @@ func TestSandboxesEnd(t *testing.T) {
 	})
 }
 
-// TestConfineWaitsForTheKernel answers only once the kernel has taken the rules.
+// TestConfineWaitsForTheKernel: Confine returns only after the kernel has accepted the rules.
 func TestConfineWaitsForTheKernel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConfinement(t, []corev1.Pod{newPod("x/b", "app=b", "")}, nil)
@@ -289,7 +289,7 @@ func TestConfineWaitsForTheKernel(t *testing.T) {
 		default:
 		}
 		c.refuse(nil)
-		c.pass() // The workqueue tries again after an error.
+		c.pass() // The workqueue retries after an error.
 		if err := <-result; err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestManyPodsShareAPass(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := c.kernel.writes(); got > 3 { // The first rules, and one for each half.
+		if got := c.kernel.writes(); got > 3 { // The first rules, and one pass for each half.
 			t.Errorf("%d writes for %d pods", got, number)
 		}
 		for i := range number {

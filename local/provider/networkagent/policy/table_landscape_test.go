@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestTable replaces and changes the table with random rulesets, and checks what the kernel then has.
+// TestTable replaces and changes the table with random rulesets, and checks the kernel's rules.
 func TestTable(t *testing.T) {
 	node := newHost(t, "node")
 	must(t, node.do(func() error {
@@ -51,13 +51,13 @@ func TestTable(t *testing.T) {
 			}
 		}
 
-		// A change that does not fit is refused as a whole.
+		// A change that does not match the table is rejected as a whole.
 		if err := (Table{}).Replace(Decide(Observed{Node: self})); err != nil {
 			return err
 		}
 		unfit := Change{NewSets: []Set{{Name: "new"}}, RemovedSets: []Set{{Name: "missing"}}}
 		if err := (Table{}).Apply(unfit); err == nil {
-			return errors.New("a change that does not fit is applied")
+			return errors.New("a change that does not match the table is applied")
 		}
 		if err := kernelHas(conn, Decide(Observed{Node: self})); err != nil {
 			return err
