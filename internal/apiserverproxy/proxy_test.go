@@ -12,7 +12,7 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// What the client sends arrives behind a PROXY header that names the address it connected to, and the answer returns.
+// The client's bytes arrive after a PROXY header with the address that it connected to, and the response returns.
 func TestProxyNamesTheDestination(t *testing.T) {
 	gateway, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

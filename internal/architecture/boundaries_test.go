@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// Patterns are paths below the module, where "..." stands for anything, as in the go command; "a/..." is a too.
-// Everything here is about code that is not a test.
+// Patterns are paths below the module, in which "..." matches anything, as in the go command; "a/..." includes a. Only
+// code outside of tests is checked.
 
-// clients are libraries that talk to a Kubernetes API or are one.
+// clients are libraries that use or serve a Kubernetes API.
 const clients = "k8s.io/client-go/... sigs.k8s.io/controller-runtime/... k8s.io/apiserver/..."
 
-// TestPackagesImportOnly says which packages of this project a package may import. Those below internal/ that are not
-// listed are free.
+// TestPackagesImportOnly defines which packages of this project a package may import. Unlisted packages below internal/
+// are unrestricted.
 func TestPackagesImportOnly(t *testing.T) {
 	for _, boundary := range []struct{ packages, only, since string }{
 		{"api/...", "api/...", "it is a module of its own"},
@@ -70,10 +70,10 @@ func TestPackagesImportOnly(t *testing.T) {
 	}
 }
 
-// TestPackagesNeverReach says what must not get into a package, be it through others.
+// TestPackagesNeverReach defines which packages another one must not import, not even indirectly.
 func TestPackagesNeverReach(t *testing.T) {
 	for _, boundary := range []struct{ packages, never, since string }{
-		{"api/...", clients, "authors of extensions and clients pull in little"},
+		{"api/...", clients, "authors of extensions and clients have few dependencies"},
 		{"extension/errorcode extension/poolhash", clients, "they are pure"},
 		{"local/cloud charts cmd/echo cmd/cni-policy", "*.*/...", "the standard library is enough for them"},
 		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
@@ -98,8 +98,8 @@ func TestPackagesNeverReach(t *testing.T) {
 	}
 }
 
-// TestPartsDoNotImportEachOther lets every part be a process of its own. The exceptions are what two of them have to
-// agree on.
+// TestPartsDoNotImportEachOther allows every part to be a separate process. The exceptions are decisions on which two
+// of them have to agree.
 func TestPartsDoNotImportEachOther(t *testing.T) {
 	parts := []string{
 		"internal/apiserver", "internal/controllermanager", "internal/scheduler", "internal/gardenlet",
@@ -118,8 +118,8 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 		{"internal/apiserverproxy", "internal/tunnel/relay", "both pass connections on"},
 		{"internal/lint", "internal/plan", "both read the same fleets"},
 		{"internal/bench", "internal/scheduler", "it measures the decision alone, too"},
-		{"local/landscape", "local/clouddaemon local/clouddaemon/cleanup", "it starts the cloud and removes what is left of it"},
-		{"local/landscape", "internal/apiserver/seedauthorizer", "the garden's kube-apiserver asks it at its path"},
+		{"local/landscape", "local/clouddaemon local/clouddaemon/cleanup", "it starts the cloud and removes its leftovers"},
+		{"local/landscape", "internal/apiserver/seedauthorizer", "the garden's kube-apiserver calls it at its path"},
 		{"local/landscape", "local/provider/credentials", "both hand the credentials of a bucket to etcd-backup"},
 	}
 	for _, part := range parts {
@@ -148,15 +148,15 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 	}
 }
 
-// TestProductDoesNotNeedTheLocalCloud keeps apart what runs anywhere and what stands in for a provider on one machine.
-// The exceptions are where the two meet.
+// TestProductDoesNotNeedTheLocalCloud separates the code that runs anywhere from the simulated provider on one machine.
+// The exceptions use both.
 func TestProductDoesNotNeedTheLocalCloud(t *testing.T) {
 	exceptions := []struct{ packages, imports, since string }{
 		{"internal/cli", "local/...", "all commands are in one program"},
 		{"internal/bench", "local/cloud", "it measures what operations cost on machines of the local cloud"},
 		{"internal/nodeagent", "local/machineinit", "its default is the control socket of machines of the local cloud"},
 		{"internal/nodeagent/units/process1", "local/machineinit/unit",
-			"it asks process 1 of machines of the local cloud to run units"},
+			"it controls units through process 1 of machines of the local cloud"},
 	}
 	used := make([]bool, len(exceptions))
 	for _, p := range matching(t, "api/... charts/... extension/... internal/...") {
@@ -182,8 +182,8 @@ func TestProductDoesNotNeedTheLocalCloud(t *testing.T) {
 	}
 }
 
-// TestDecisionsArePure looks at single files, since most decisions lie beside the controller that carries them out.
-// What they go by is handed in: objects and a time.
+// TestDecisionsArePure checks single files, since most decisions are next to the controller that executes them. Their
+// inputs are arguments: objects and a time.
 func TestDecisionsArePure(t *testing.T) {
 	for _, decision := range []struct{ files, what string }{
 		{"internal/versionclass/*.go", "which versions may be used"},
@@ -218,12 +218,12 @@ func TestDecisionsArePure(t *testing.T) {
 	} {
 		checkPure(t, decision.files, decision.what, outside+clients)
 	}
-	// Of the client library they use the type of objects, but they call nobody.
+	// They use the type of objects of the client library, but send no requests.
 	checkPure(t, "internal/component/*.go internal/component/*/*.go", "what a component is made of", outside+
 		"k8s.io/client-go/...")
 }
 
-// outside are packages by which code learns what it was not told.
+// outside are packages by which code gets inputs other than its arguments.
 const outside = "context io/... net net/http os os/... math/rand/... crypto/rand k8s.io/utils/clock/... "
 
 func checkPure(t *testing.T, files, what, never string) {

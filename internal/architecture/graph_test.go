@@ -25,11 +25,11 @@ const (
 	module = "hortus.dev/hortus/"
 )
 
-// graph says which packages each package imports, those of the project as well as others.
+// graph maps each package to the packages that it imports, of the project and of others.
 type graph struct{ imports map[string][]string }
 
-// repository reads the graph once. The project's own files are read here, so that the go command knows when a result
-// that it has kept is out of date; the go command is asked about the packages of others, which go.mod fixes.
+// repository reads the graph once. It reads the project's own files itself, so that the go command knows when a cached
+// result is outdated, and lists other packages, which go.mod determines, with the go command.
 func repository(t *testing.T) *graph {
 	t.Helper()
 	g, err := readGraph()
@@ -66,12 +66,12 @@ var readGraph = sync.OnceValues(func() (*graph, error) {
 	return g, filepath.WalkDir(root, g.visit)
 })
 
-// modules have boundaries although they are modules of their own.
+// modules have boundaries although they are separate modules.
 var modules = []string{
 	filepath.Join(root, "api"), filepath.Join(root, "extension"), filepath.Join(root, "examples", "extension"),
 }
 
-// visit adds the imports of one file of the project. Build constraints do not count: what any build contains does.
+// visit adds the imports of one file of the project, whatever its build constraints.
 func (g *graph) visit(file string, entry fs.DirEntry, err error) error {
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (g *graph) visit(file string, entry fs.DirEntry, err error) error {
 	return nil
 }
 
-// reach returns everything that a package imports, be it through others, with one importer each.
+// reach returns everything that a package imports, even indirectly, with one importer each.
 func (g *graph) reach(p string) map[string]string {
 	reached := map[string]string{}
 	for queue := []string{p}; len(queue) > 0; queue = queue[1:] {
@@ -123,7 +123,7 @@ func (g *graph) reach(p string) map[string]string {
 
 func own(p string) bool { return strings.HasPrefix(p, module) }
 
-// below is the path of a package below the module; that of another module's package stays.
+// below is the path of a package below the module; paths of other modules' packages stay.
 func below(p string) string { return strings.TrimPrefix(p, module) }
 
 // matching returns the project's packages that match any of the patterns, at least one for each.
@@ -144,7 +144,7 @@ func matching(t *testing.T, patterns string) []string {
 	return found
 }
 
-// sources returns the files, from the root, that match any of the patterns, at least one for each. Tests are left out.
+// sources returns the files, from the root, that match any of the patterns, at least one for each, without tests.
 func sources(t *testing.T, patterns string) []string {
 	t.Helper()
 	var files []string
@@ -169,8 +169,7 @@ func sources(t *testing.T, patterns string) []string {
 	return files
 }
 
-// matches reports whether a path matches any of the patterns. Besides "..." there is "*", for anything within one
-// element.
+// matches reports whether a path matches any of the patterns. "*" matches anything within one element.
 func matches(patterns, p string) bool {
 	return slices.ContainsFunc(strings.Fields(patterns), func(pattern string) bool {
 		text := regexp.QuoteMeta(pattern)

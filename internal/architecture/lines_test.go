@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine is the greatest length of a line in characters; a tab counts as one.
+// maxLine is the maximum length of a line in characters; a tab counts as one.
 const maxLine = 120
 
-// longString is the length from which a string may make its line longer: dividing it would make it harder to find.
+// longString is the length from which a string may make its line longer: a divided string would be harder to find.
 const longString = 50
 
-// TestLinesAreShort reads all Go files but generated ones. Fields and markers of the API's types, which other programs
-// read, and lines within raw strings may have any length.
+// TestLinesAreShort reads all Go files except generated ones. Fields and markers of the API's types, which other
+// programs read, and lines within raw strings may have any length.
 func TestLinesAreShort(t *testing.T) {
 	root := filepath.Join("..", "..")
 	out, err := exec.Command("git", "-C", root, "ls-files", "*.go").Output()

@@ -15,8 +15,7 @@ import (
 // rendered are the folders with everything that Hortus runs, as it is applied: golden files and templates.
 var rendered = []string{"charts", "internal/component", "local/landscape/cluster", "local/provider"}
 
-// openMetrics are files of programs whose metrics may be reached: those of CoreDNS are the Shoot's own, for its owner
-// to read.
+// openMetrics are files of programs whose metrics may be reachable: those of CoreDNS belong to the owner of the Shoot.
 var openMetrics = []string{"internal/component/coredns/testdata/coredns.yaml"}
 
 var (
@@ -26,8 +25,8 @@ var (
 	metricsAddress = regexp.MustCompile(`(?:--[a-z-]*metrics[a-z-]*(?:address|urls?)=|metricsBindAddress: )([^\s"]+)`)
 )
 
-// TestMetricsAreServedInsidePods keeps metrics on the loopback interface: they need no credentials, and not only a
-// policy of the network should keep others away.
+// TestMetricsAreServedInsidePods checks that metrics are served on the loopback interface: they need no credentials, so
+// a network policy should not be the only protection.
 func TestMetricsAreServedInsidePods(t *testing.T) {
 	seen := 0
 	for _, folder := range rendered {
@@ -60,11 +59,11 @@ func TestMetricsAreServedInsidePods(t *testing.T) {
 		}
 	}
 	if seen == 0 {
-		t.Error("no address of metrics is found: the expression or the folders are wrong")
+		t.Error("no address of metrics was found: the expression or the folders are wrong")
 	}
 }
 
-// insidePod reports whether an address, or each of several URLs, is of the loopback interface, or switches metrics off.
+// insidePod reports whether an address, or each of several URLs, is on the loopback interface, or disables metrics.
 func insidePod(addresses string) bool {
 	for address := range strings.SplitSeq(addresses, ",") {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {

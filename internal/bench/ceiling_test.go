@@ -19,13 +19,13 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// requestBytes and answerBytes are the sizes of a Shoot as it is created and as it is answered.
+// requestBytes and answerBytes are the sizes of a Shoot in a create request and in its response.
 const (
 	requestBytes = 6 << 10
 	answerBytes  = 13 << 10
 )
 
-// BenchmarkCeiling asks a server that does nothing through the kube-apiserver, with the clients of BenchmarkAPI: no API
+// BenchmarkCeiling sends the requests of BenchmarkAPI through the kube-apiserver to a server that does nothing: no API
 // server can be faster on this machine.
 func BenchmarkCeiling(b *testing.B) {
 	e := env.Start(b)
@@ -66,7 +66,7 @@ func BenchmarkCeiling(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// passOn lets the kube-apiserver pass requests for a group on to a local port.
+// passOn makes the kube-apiserver forward requests for a group to a local port.
 func passOn(b *testing.B, garden client.Client, port int32) {
 	b.Helper()
 	name := "ceiling"

@@ -49,7 +49,7 @@ func TestSchedulerSpreadsEveryShootAndLeavesNothing(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-// nothingLeft checks that a bench has removed what it had made.
+// nothingLeft checks that a bench has removed all objects that it created.
 func nothingLeft(t *testing.T, e *env.Environment) {
 	t.Helper()
 	shoots, projects, profiles, seeds := &corev1beta1.ShootList{}, &corev1beta1.ProjectList{},

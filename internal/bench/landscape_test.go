@@ -16,7 +16,7 @@ import (
 
 // fakeSite is a landscape whose every action takes a known time.
 type fakeSite struct {
-	mu     sync.Mutex // Guards clock: a Node is awaited beside the success.
+	mu     sync.Mutex // Guards clock: a Node and the success are awaited concurrently.
 	clock  time.Time
 	shoots []string
 	log    []string
@@ -77,8 +77,8 @@ func (s *fakeSite) DeleteShoot(_ context.Context, name string) error {
 	return s.act("delete "+name, 10*time.Second)
 }
 
-// Look shows managers that weigh 50 MiB, with 10 more per Shoot, and that use 1% of a core and write a byte a second
-// per Shoot.
+// Look returns managers that use 50 MiB, with 10 more per Shoot, and per Shoot 1% of a core and one written byte per
+// second.
 func (s *fakeSite) Look(context.Context) (*ground, []process, error) {
 	n := len(s.shoots)
 	processes := []process{{
@@ -103,7 +103,7 @@ func (s *fakeSite) options(shoots int) LandscapeOptions {
 }
 
 func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
-	s := &fakeSite{shoots: []string{"bench-2"}} // Left by an earlier run.
+	s := &fakeSite{shoots: []string{"bench-2"}} // Of an earlier run.
 	report, err := Landscape(t.Context(), s, s.options(2))
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
 		Programs:           []ProgramUse{{Program: "kube-apiserver", Processes: 1, Bytes: 300 << 20}},
 		TotalWithoutShoots: 50 << 20, TotalWithShoots: 670 << 20, PeriodSeconds: 60,
 	}
-	// The Node is awaited beside the success, so its time is not fixed here.
+	// The Node and the success are awaited concurrently, so the time of the Node is not deterministic here.
 	ignore := []cmp.Option{
 		cmpopts.IgnoreFields(LandscapeReport{}, "Host"), cmpopts.IgnoreFields(ShootTimes{}, "NodeReadySeconds"),
 	}

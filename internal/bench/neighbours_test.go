@@ -18,7 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// fakeTenants are Shoots whose API server answers everything.
+// fakeTenants are Shoots whose API server answers all requests.
 type fakeTenants struct {
 	server *httptest.Server
 
@@ -26,7 +26,7 @@ type fakeTenants struct {
 	exist  map[string]bool
 	fail   string // The Shoot that does not become ready.
 	served map[string]int
-	more   *sync.Cond // There are more requests.
+	more   *sync.Cond // The number of requests increases.
 }
 
 func (f *fakeTenants) CreateTenant(_ context.Context, name string) error {
@@ -47,7 +47,7 @@ func (f *fakeTenants) Client(_ context.Context, name string) (*jsonClient, error
 	return newJSONClient(&rest.Config{Host: f.server.URL + "/" + name})
 }
 
-// MakeNoise as the process of its own does, by its input and output.
+// MakeNoise does what the separate process does, with its input and output.
 func (f *fakeTenants) MakeNoise(ctx context.Context, kind string, names []string) (func() (int, error), error) {
 	order := noiseOrder{Noise: kind}
 	for _, name := range names {
@@ -83,7 +83,7 @@ func (f *fakeTenants) MakeNoise(ctx context.Context, kind string, names []string
 	}
 	f.mu.Lock()
 	for before := f.served[names[0]]; !over && f.served[names[0]] <= before+noiseClients; {
-		// Until a client has had an answer.
+		// Until a client has had a response.
 		f.more.Wait()
 	}
 	f.mu.Unlock()
@@ -119,7 +119,7 @@ func newTenants(t *testing.T) *fakeTenants {
 
 func TestNeighbours(t *testing.T) {
 	f := newTenants(t)
-	// Each look at the clock takes a second, so that the bench is short and its figures are known.
+	// Each reading of the clock advances it by a second, so that the bench is short and its figures are known.
 	var mu sync.Mutex
 	at := time.Unix(0, 0)
 	o := NeighboursOptions{

@@ -21,7 +21,7 @@ var (
 	reports = flag.String("reports", "", "folder to keep reports in as JSON")
 )
 
-// standalone starts etcd, a kube-apiserver and our API server as processes of their own, with nothing else.
+// standalone starts etcd, a kube-apiserver and our API server as separate processes, with nothing else.
 func standalone(b *testing.B) (*env.Environment, *Target, []int) {
 	b.Helper()
 	var shoots []int
@@ -66,7 +66,7 @@ func keep(b *testing.B, name string, report any, table func(*tabwriter.Writer)) 
 	}
 }
 
-// BenchmarkAPI loads the API server beside an etcd and a kube-apiserver, with nothing else on the machine.
+// BenchmarkAPI loads the API server together with an etcd and a kube-apiserver, with nothing else on the machine.
 func BenchmarkAPI(b *testing.B) {
 	e, target, shoots := standalone(b)
 	for b.Loop() {
@@ -82,7 +82,7 @@ func BenchmarkAPI(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkScheduler lets the real scheduler place Shoots of the same API server.
+// BenchmarkScheduler has the real scheduler place Shoots of the same API server.
 func BenchmarkScheduler(b *testing.B) {
 	_, target, shoots := standalone(b)
 	for b.Loop() {

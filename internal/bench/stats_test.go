@@ -76,7 +76,7 @@ request_bucket{le="0.1"} 7
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 	if _, err := parseMetrics(strings.NewReader("other 1\n")); err == nil {
-		t.Error("metrics without memory are taken for an answer")
+		t.Error("metrics without memory are accepted")
 	}
 }
 

@@ -41,7 +41,7 @@ func TestCPUTimeBehindAStrangeName(t *testing.T) {
 	}
 	for _, bad := range []string{"", "42 (a) S 1", "42 (a) S 1 42 42 0 -1 4194560 1 0 0 0 x 50 0"} {
 		if _, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q is taken for a process", bad)
+			t.Errorf("%q counts as a process", bad)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestProcessesAreSortedIntoClasses(t *testing.T) {
 		"the cloud": {
 			process{command: "hortus cloud serve --state-dir /var/lib/hortus"}, ClassHost,
 		},
-		"anything else on the host is not meant": {process{command: "go test"}, ""},
+		"other processes on the host do not count": {process{command: "go test"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := newGround().classify(tc.process)
@@ -138,7 +138,7 @@ func TestWeightsAndWorkPerClass(t *testing.T) {
 	}
 	after := []process{
 		{pid: 1, instance: "i-1", pod: "gardenlet", command: "a", proportional: 12, cpu: 3 * time.Second, written: 100},
-		{pid: 2, instance: "i-1", pod: "cp", command: "new under an old number", proportional: 30, cpu: 9 * time.Second},
+		{pid: 2, instance: "i-1", pod: "cp", command: "new process with an old PID", proportional: 30, cpu: 9 * time.Second},
 		{pid: 4, instance: "i-1", pod: "provider", command: "b", proportional: 22, cpu: time.Second},
 	}
 	managers := g.weigh(before)[slices.Index(classes, ClassManagers)]
@@ -170,7 +170,7 @@ func TestWeighPrograms(t *testing.T) {
 	later := etcd
 	later.cpu = 3 * time.Second
 	got := newGround().weighPrograms([]process{etcd}, []process{later,
-		// It began meanwhile.
+		// The process began meanwhile.
 		{pid: 2, instance: "i-2", pod: "cp", command: "/bin/etcd --b", proportional: 20, cpu: time.Hour},
 		{pid: 3, instance: "i-1", pod: "gardenlet", command: "/bin/hortus gardenlet", proportional: 99}})
 	want := []ProgramUse{{Program: "etcd", Processes: 1, Bytes: 15, IdleMilliCPU: 100}}

@@ -29,7 +29,7 @@ the tables of control planes and of the landscape with what is issued. **By hand
   created.
 `
 
-// parts are those of the page.
+// parts are the sections of the page.
 var parts = []struct {
 	title string
 	rows  []Row
@@ -43,7 +43,7 @@ var parts = []struct {
 	{"Landscape: the rest", LandscapeOther},
 }
 
-// TestPage keeps the page of all certificates.
+// TestPage checks the page of all certificates, and updates it on request.
 func TestPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(head)

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// simulated are tests that move a clock over certificates of the table. Each follows those rows with a Watch, which
-// reports the ones that it does not see in use.
+// simulated are tests that advance a clock over certificates of the table. Each observes its rows with a Watch, which
+// reports rows that were not in use.
 var simulated = []struct {
-	file, test string // From the root of the repository.
+	file, test string // Path from the root of the repository.
 	rows       []Row
 }{
 	{"internal/gardenlet/shoot/steps/certificates_test.go", "TestCertificatesOverTime", ControlPlane},
@@ -38,7 +38,7 @@ var simulated = []struct {
 	},
 }
 
-// notSimulated are the names of the others, with the reason.
+// notSimulated are the names of all others, with the reason.
 var notSimulated = map[string]string{
 	"kubelet, client":  "the kubelet's own code renews it; it is bound to the real clock",
 	"kubelet, serving": "the kubelet's own code renews it; it is bound to the real clock",
@@ -49,7 +49,7 @@ var notSimulated = map[string]string{
 	"hortus-apiserver-encryption":                         "a key without an end",
 }
 
-// TestEveryRowIsSimulated: a test moves a clock over every row of the table, or there is a reason why none does.
+// TestEveryRowIsSimulated: a test advances a clock over every row of the table, or there is a reason why none does.
 func TestEveryRowIsSimulated(t *testing.T) {
 	key := func(r Row) string { return r.Names[0] + ", for " + r.For }
 	followed := map[string]bool{}
@@ -64,7 +64,7 @@ func TestEveryRowIsSimulated(t *testing.T) {
 			}
 		}
 		if len(s.rows) == 0 {
-			t.Errorf("%s in %s follows no rows", s.test, s.file)
+			t.Errorf("%s in %s observes no rows", s.test, s.file)
 		}
 		for _, row := range s.rows {
 			followed[key(row)] = true
@@ -80,7 +80,7 @@ func TestEveryRowIsSimulated(t *testing.T) {
 			for _, name := range row.Names {
 				names[name] = true
 				if reason := notSimulated[name]; followed[key(row)] == (reason != "") {
-					t.Errorf("%s: a test follows it: %t; the reason why not is %q", key(row), followed[key(row)], reason)
+					t.Errorf("%s: simulated by a test: %t; the reason why not is %q", key(row), followed[key(row)], reason)
 				}
 			}
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestWatch: what is used outside of its life is reported, and what is replaced at another time than the table says.
+// TestWatch: a Watch reports certificates that are used outside of their validity, or replaced at another time than in
+// the table.
 func TestWatch(t *testing.T) {
 	begin := time.Unix(2e9, 0)
 	cert := func(from time.Duration, ca string) *x509.Certificate {
@@ -27,16 +28,16 @@ func TestWatch(t *testing.T) {
 		at     time.Duration
 		errors int
 	}{
-		"in its life":               {"leaf", first, 364 * Day, 0},
-		"expired":                   {"leaf", first, 366 * Day, 1},
-		"not valid yet":             {"leaf", first, -time.Hour, 1},
-		"replaced in time":          {"leaf", cert(292*Day, "a"), 292 * Day, 0},
-		"replaced early":            {"leaf", cert(291*Day, "a"), 291 * Day, 1},
-		"replaced late":             {"leaf", cert(294*Day, "a"), 294 * Day, 1},
-		"replaced, not valid yet":   {"leaf", cert(293*Day, "a"), 292 * Day, 1},
-		"its CA is rotated":         {"leaf", cert(9*Day, "b"), 9 * Day, 0},
-		"replaced by nobody":        {"manual", cert(292*Day, "a"), 292 * Day, 1},
-		"something else is watched": {"leaf of another", cert(292*Day, "a"), 292 * Day, 1},
+		"in its life":                    {"leaf", first, 364 * Day, 0},
+		"expired":                        {"leaf", first, 366 * Day, 1},
+		"not valid yet":                  {"leaf", first, -time.Hour, 1},
+		"replaced in time":               {"leaf", cert(292*Day, "a"), 292 * Day, 0},
+		"replaced early":                 {"leaf", cert(291*Day, "a"), 291 * Day, 1},
+		"replaced late":                  {"leaf", cert(294*Day, "a"), 294 * Day, 1},
+		"replaced, not valid yet":        {"leaf", cert(293*Day, "a"), 292 * Day, 1},
+		"its CA is rotated":              {"leaf", cert(9*Day, "b"), 9 * Day, 0},
+		"replaced by nobody":             {"manual", cert(292*Day, "a"), 292 * Day, 1},
+		"another certificate is watched": {"leaf of another", cert(292*Day, "a"), 292 * Day, 1},
 	} {
 		counted := &counter{}
 		w := NewWatch(counted, rows, Day)

@@ -9,7 +9,7 @@ import (
 	"hortus.dev/hortus/internal/cli"
 )
 
-// TestMetricsAreServedInsidePodsByDefault: who wants to show them to others has to say so.
+// TestMetricsAreServedInsidePodsByDefault: serving metrics to others requires a flag.
 func TestMetricsAreServedInsidePodsByDefault(t *testing.T) {
 	seen := 0
 	var check func(*cobra.Command)

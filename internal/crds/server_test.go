@@ -21,7 +21,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestServerEnforces installs all definitions and policies on a real API server and looks at what it then refuses.
+// TestServerEnforces installs all definitions and policies on a real API server and checks what it rejects.
 func TestServerEnforces(t *testing.T) {
 	e := env.Start(t, env.WithCRDs(crds.Seed()...), env.WithScheme(extensionsv1alpha1.AddToScheme))
 	for _, policy := range crds.Policies() {
@@ -65,7 +65,7 @@ func TestServerEnforces(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("an unconfirmed deletion is let through")
+			t.Fatal("an unconfirmed deletion is allowed")
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -75,7 +75,7 @@ func TestServerEnforces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.Client.Delete(t.Context(), infra); err != nil {
-		t.Errorf("a confirmed deletion is refused: %v", err)
+		t.Errorf("a confirmed deletion is rejected: %v", err)
 	}
 	if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(infra), infra); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestServerEnforces(t *testing.T) {
 
 	crd := crds.Get(crds.Extensions)[0]
 	if err := e.Client.Delete(t.Context(), crd, client.DryRunAll); !apierrors.IsForbidden(err) {
-		t.Errorf("deletion of a definition: %v, want it refused", err)
+		t.Errorf("deletion of a definition: %v, want a rejection", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestPlaceholdersAreServed(t *testing.T) {
 	}
 }
 
-// TestSchemasAllowWhatTheContractAllows: objects of others may lack what ours always have.
+// TestSchemasAllowWhatTheContractAllows: objects of others may lack fields that ours always have.
 func TestSchemasAllowWhatTheContractAllows(t *testing.T) {
 	e := env.Start(t, env.WithCRDs(crds.Get(crds.Extensions)...))
 	for name, object := range map[string]string{

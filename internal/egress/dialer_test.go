@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// network is a world without sockets: what was resolved and dialled, and what answers.
+// network simulates connections: it records names and addresses, and has the responses.
 type network struct {
-	answers  map[string][]string // By name; a second list of answers follows after a "|".
+	answers  map[string][]string // By name; a "|" separates a second list of addresses.
 	errs     map[string]error    // By address and port.
 	resolved []string
 	dialled  []string
@@ -66,23 +66,23 @@ func TestDial(t *testing.T) {
 		"an address of IPv6": {
 			target: "[2606::7]:443", result: Allowed, dialled: []string{"tcp [2606::7]:443"},
 		},
-		"a mapped address":                      {target: "[::ffff:198.51.100.7]:443", result: Allowed, dialled: one},
-		"a denied address":                      {target: "10.0.0.1:443", result: RefusedAddress},
-		"a mapped denied address":               {target: "[::ffff:10.0.0.1]:443", result: RefusedAddress},
-		"an address with a zone":                {target: "[fe80::1%eth0]:443", result: RefusedAddress},
-		"an odd spelling of a loopback address": {target: "127.1:443", result: RefusedName},
-		"a number":                              {target: "2130706433:443", result: RefusedName},
-		"no port":                               {target: "198.51.100.7", result: RefusedName},
-		"port 0":                                {target: "198.51.100.7:0", result: RefusedName},
-		"a port beyond all ports":               {target: "198.51.100.7:65536", result: RefusedName},
-		"the name of a port":                    {target: "198.51.100.7:https", result: RefusedName},
-		"a port with a sign":                    {target: "198.51.100.7:+443", result: RefusedName},
-		"an empty host":                         {target: ":443", result: RefusedName},
-		"a service of the seed":                 {target: "kube-apiserver.shoot--a--b.svc:443", result: RefusedName},
+		"a mapped address":                          {target: "[::ffff:198.51.100.7]:443", result: Allowed, dialled: one},
+		"a denied address":                          {target: "10.0.0.1:443", result: RefusedAddress},
+		"a mapped denied address":                   {target: "[::ffff:10.0.0.1]:443", result: RefusedAddress},
+		"an address with a zone":                    {target: "[fe80::1%eth0]:443", result: RefusedAddress},
+		"an unusual spelling of a loopback address": {target: "127.1:443", result: RefusedName},
+		"a number":                                  {target: "2130706433:443", result: RefusedName},
+		"no port":                                   {target: "198.51.100.7", result: RefusedName},
+		"port 0":                                    {target: "198.51.100.7:0", result: RefusedName},
+		"a port beyond all ports":                   {target: "198.51.100.7:65536", result: RefusedName},
+		"the name of a port":                        {target: "198.51.100.7:https", result: RefusedName},
+		"a port with a sign":                        {target: "198.51.100.7:+443", result: RefusedName},
+		"an empty host":                             {target: ":443", result: RefusedName},
+		"a service of the seed":                     {target: "kube-apiserver.shoot--a--b.svc:443", result: RefusedName},
 		"an exempt service of the seed": {
 			target: "manager:443", result: Allowed, dialled: []string{"tcp manager:443"},
 		},
-		"an exempt service that is not there": {
+		"a missing exempt service": {
 			target: "manager:443", errs: map[string]error{"manager:443": syscall.ECONNREFUSED}, result: Failed,
 			dialled: []string{"tcp manager:443"},
 		},
@@ -116,7 +116,7 @@ func TestDial(t *testing.T) {
 			errs:    map[string]error{"198.51.100.7:443": context.DeadlineExceeded},
 			dialled: one,
 		},
-		"a hundred addresses that answer nothing": {
+		"a hundred addresses that do not answer": {
 			target: "hook.example:443", answers: many, result: Failed, resolved: 1,
 			errs: func() map[string]error {
 				m := map[string]error{}
@@ -169,7 +169,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// A name whose answer changes after the check is still dialled where the check saw it, and is asked for only once.
+// A name whose addresses change after the check is dialled at the checked address, and is resolved only once.
 func TestRebindingChangesNothing(t *testing.T) {
 	n := &network{answers: map[string][]string{"hook.example.": {"198.51.100.7", "|", "169.254.169.254"}}}
 	d := &Dialer{Rules: outside(t, nil, nil), Resolve: n.resolve, Dial: n.dial}
@@ -179,7 +179,7 @@ func TestRebindingChangesNothing(t *testing.T) {
 	}
 	conn.Close()
 	if _, err := d.DialContext(t.Context(), "hook.example:80"); ResultOf(err) != RefusedAddress {
-		t.Errorf("after the answer has changed: %v", err)
+		t.Errorf("after the addresses have changed: %v", err)
 	}
 	if diff := cmp.Diff([]string{"tcp 198.51.100.7:80"}, n.dialled); diff != "" {
 		t.Errorf("dialled (-want +got):\n%s", diff)
@@ -202,7 +202,7 @@ func TestDialGivesUpWithItsContext(t *testing.T) {
 	}
 }
 
-// The real resolver and dialler, where they need no network.
+// The real resolver and dialer, as far as they need no network.
 func TestRealDial(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

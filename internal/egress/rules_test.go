@@ -99,7 +99,7 @@ func TestCheck(t *testing.T) {
 func TestCheckName(t *testing.T) {
 	out := outside(t, nil, []string{"corp.example", ".Internal."})
 	in := Inside(nil, nil)
-	for _, tc := range []struct{ name, outside, inside string }{ // The name to resolve, "" if refused.
+	for _, tc := range []struct{ name, outside, inside string }{ // The name to resolve, "" if denied.
 		{"hook.example.com", "hook.example.com.", "hook.example.com"},
 		{"Hook.Example.COM.", "hook.example.com.", "hook.example.com"},
 		{"_x.a-b.example.com", "_x.a-b.example.com.", "_x.a-b.example.com"},
@@ -191,8 +191,8 @@ func lenient(text string) bool {
 	return true
 }
 
-// FuzzRules: whatever a target looks like, what is accepted is either an ordinary name or an address outside of what is
-// denied, and looking at it again changes nothing.
+// FuzzRules: every accepted target is either an ordinary name or an address outside of the denied ranges, and a second
+// check gives the same result.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{"hook.example.com", "10.0.0.1", "::ffff:127.0.0.1", "0x7f.1", "2130706433", "a.svc.",
 		"::1%lo",
@@ -225,7 +225,7 @@ func FuzzRules(f *testing.F) {
 			t.Errorf("%q is accepted as the name %q", host, name)
 		}
 		if _, err := netip.ParseAddr(strings.TrimSuffix(name, ".")); err == nil {
-			t.Errorf("%q is accepted as a name and is an address", host)
+			t.Errorf("%q is accepted as a name, but is an address", host)
 		}
 		if again, err := rules.CheckName(name); err != nil || again != name {
 			t.Errorf("CheckName(%q) = %q, %v", name, again, err)

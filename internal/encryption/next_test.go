@@ -30,7 +30,7 @@ func TestNext(t *testing.T) {
 	kept := target(cbc2, "secrets")
 	kept.Keep = []Provider{cbc1}
 	for name, tc := range map[string]struct {
-		inUse  []Provider // Of secrets.
+		inUse  []Provider // Providers of secrets.
 		target Target
 		state  State
 		want   []Provider
@@ -42,13 +42,13 @@ func TestNext(t *testing.T) {
 		"a new key is read first": {
 			[]Provider{cbc1, Plain}, target(cbc2, "secrets"), State{}, []Provider{cbc1, cbc2, Plain}, Learning,
 		},
-		"it does not write before all servers know": {
+		"it does not write before all servers can read": {
 			[]Provider{cbc1, cbc2, Plain}, target(cbc2, "secrets"), State{}, []Provider{cbc1, cbc2, Plain}, Switching,
 		},
 		"then it writes": {
 			[]Provider{cbc1, cbc2, Plain}, target(cbc2, "secrets"), rolledOut, []Provider{cbc2, cbc1, Plain}, Switching,
 		},
-		"the old one stays until all is rewritten": {
+		"the old one stays until everything is rewritten": {
 			[]Provider{cbc2, cbc1, Plain}, target(cbc2, "secrets"), rolledOut, []Provider{cbc2, cbc1, Plain}, Rewriting,
 		},
 		"and goes then": {
@@ -71,14 +71,14 @@ func TestNext(t *testing.T) {
 		"a resource that is removed becomes plain": {
 			[]Provider{cbc1, Plain}, target(cbc1), rolledOut, []Provider{Plain, cbc1}, Switching,
 		},
-		"and is read until all is plain": {
+		"and is read until everything is plain": {
 			[]Provider{Plain, cbc1}, target(cbc1), rolledOut, []Provider{Plain, cbc1}, Rewriting,
 		},
 		"and is no longer listed then": {[]Provider{Plain, cbc1}, target(cbc1), rewritten, nil, Rewriting},
-		"a change that is taken back in between": {
+		"a change that is reverted in between": {
 			[]Provider{box1, cbc1, Plain}, target(cbc1, "secrets"), rolledOut, []Provider{cbc1, box1, Plain}, Switching,
 		},
-		"a change that is taken back before it wrote": {
+		"a change that is reverted before it wrote": {
 			[]Provider{cbc1, box1, Plain}, target(cbc1, "secrets"), rewritten, []Provider{cbc1, Plain}, Rewriting,
 		},
 	} {
@@ -138,7 +138,7 @@ func TestStoragePrefix(t *testing.T) {
 type world struct {
 	inUse   Config
 	servers []Config
-	stored  map[string]Provider // By "resource/object": what has written it.
+	stored  map[string]Provider // By "resource/object": the provider that has written it.
 }
 
 func (w *world) rolledOut() bool {
@@ -155,7 +155,7 @@ func (w *world) rewritten() bool {
 	return true
 }
 
-// Whatever is asked for, and however it is interrupted, every server can always read every object.
+// With all targets and interruptions, every server can always read every object.
 func TestEveryServerReadsEveryObject(t *testing.T) {
 	const seeds, steps = 200, 100
 	all := []string{"secrets", "configmaps", "foos.example.com"}
@@ -178,7 +178,7 @@ func TestEveryServerReadsEveryObject(t *testing.T) {
 		w.servers = []Config{w.inUse, w.inUse}
 		act := func(choice int) {
 			switch choice {
-			case 0: // The user changes their mind.
+			case 0: // The user changes the target.
 				goal = pick()
 			case 1: // The gardenlet makes a pass.
 				w.inUse = Next(w.inUse, goal, State{RolledOut: w.rolledOut(), Rewritten: w.rolledOut() && w.rewritten()})
@@ -188,12 +188,12 @@ func TestEveryServerReadsEveryObject(t *testing.T) {
 				resource := all[random.IntN(len(all))]
 				server := w.servers[random.IntN(len(w.servers))]
 				w.stored[fmt.Sprintf("%s/%d", resource, random.IntN(5))] = server.Of(resource)[0]
-			case 6: // All is written again.
+			case 6: // Everything is rewritten.
 				for object := range w.stored {
 					resource, _, _ := strings.Cut(object, "/")
 					w.stored[object] = w.servers[random.IntN(len(w.servers))].Of(resource)[0]
 				}
-			case 7: // Everything but etcd is lost.
+			case 7: // Everything except etcd is lost.
 				if random.IntN(20) == 0 {
 					w.inUse = goal.Recover(w.inUse, AnyCipher(all, keys))
 					w.servers = []Config{w.inUse, w.inUse}
@@ -211,7 +211,7 @@ func TestEveryServerReadsEveryObject(t *testing.T) {
 		for range steps {
 			act(random.IntN(8))
 		}
-		// Without further changes it settles.
+		// Without further changes the configuration settles.
 		for range 20 {
 			for _, choice := range []int{2, 3, 6, 1} {
 				act(choice)

@@ -81,7 +81,7 @@ func run(t testing.TB, client *clientv3.Client, s snapshot.Store, o snapshot.Opt
 	return taker, stop
 }
 
-// take waits for a backup.
+// take takes a backup and waits for it.
 func take(t testing.TB, taker *snapshot.Taker, kind chain.Kind) etcdbackup.Snapshot {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -164,5 +164,5 @@ func TestEverythingIsRestored(t *testing.T) {
 	mustRestore(t, o, restore.Restore)
 	history.Compare(server.Start(), middle)
 	server.Kill()
-	mustRestore(t, o, restore.Start) // A restart does not restore it again.
+	mustRestore(t, o, restore.Start) // A restart does not restore again.
 }

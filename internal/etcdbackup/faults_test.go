@@ -48,8 +48,8 @@ func file(t testing.TB, folder string, s *store.Store, kind chain.Kind, last int
 	return filepath.Join(folder, prefix, object(t, s, kind, last).Name())
 }
 
-// object returns the one that ends at a revision. A delta may begin later than the end of the one that was requested
-// before: on a busy machine a request can result in two.
+// object returns the object that ends at a revision. A delta may begin later than the end of the previously requested
+// one: on a busy machine a request can result in two.
 func object(t testing.TB, s *store.Store, kind chain.Kind, last int64) chain.Object {
 	t.Helper()
 	l, err := s.List(context.Background())
@@ -108,7 +108,7 @@ func TestDamagedAndForeignDeltasEndTheChain(t *testing.T) {
 			}
 			if _, err := verify.Chain(context.Background(), newest(t, s), verify.Options{Store: s, Identity: prefix,
 				Clock: clock.RealClock{}}); err == nil {
-				t.Error("the verification finds nothing")
+				t.Error("the verification does not find the damage")
 			}
 			server.Wipe()
 			result := mustRestore(t, restoreOptions(t, server, s), restore.Restore)
@@ -121,7 +121,7 @@ func TestDamagedAndForeignDeltasEndTheChain(t *testing.T) {
 	}
 }
 
-// rewrite changes the header of an object, with hashes that are right.
+// rewrite changes the header of an object, with correct hashes.
 func rewrite(t testing.TB, object []byte, edit func(*archive.Header)) []byte {
 	t.Helper()
 	r, err := archive.NewReader(bytes.NewReader(object))
@@ -269,7 +269,7 @@ func TestStoreThatFailsIsCaughtUpWith(t *testing.T) {
 
 			f.set(errors.New("the store is on fire"))
 			big := strings.Repeat("x", 5000)
-			for range 40 { // Ten deltas' worth, more than is held in memory.
+			for range 40 { // The size of ten deltas, more than is held in memory.
 				if _, err := client.Put(context.Background(), "big", big); err != nil {
 					t.Fatal(err)
 				}
@@ -348,7 +348,7 @@ func TestOldOwnerStopsAndItsLateWritesAreIgnored(t *testing.T) {
 	taker, stop := run(t, client, s, options())
 	saved := take(t, taker, chain.Delta).Revision
 
-	// The new owner restores what is there, elsewhere.
+	// The new owner restores the backups on another volume.
 	other := etcdtest.New(t)
 	o := restoreOptions(t, other, s)
 	o.Epoch, o.Holder, o.Nonce = 2, "b", "x"
@@ -365,7 +365,7 @@ func TestOldOwnerStopsAndItsLateWritesAreIgnored(t *testing.T) {
 	if c := newest(t, s); c.Last() != saved {
 		t.Errorf("the store reaches revision %d, not %d", c.Last(), saved)
 	}
-	// An upload of the old owner that was under way.
+	// A pending upload of the old owner.
 	late := chain.Object{Epoch: 1, Kind: chain.Delta, First: saved + 1, Last: saved + 20, Created: time.Now()}
 	if err := os.WriteFile(filepath.Join(dir, prefix, late.Name()), []byte("late"), 0o600); err != nil {
 		t.Fatal(err)
@@ -373,13 +373,13 @@ func TestOldOwnerStopsAndItsLateWritesAreIgnored(t *testing.T) {
 	if c := newest(t, s); c.Last() != saved {
 		t.Errorf("with a late object the store reaches revision %d, not %d", c.Last(), saved)
 	}
-	// The old owner's restart is refused, even with its data directory.
+	// A restart of the old owner is rejected, even with its data directory.
 	server.Kill()
 	if _, err := restore.Run(ctx, restoreOptions(t, server, s)); err == nil || !strings.Contains(err.Error(),
 		"superseded") {
 		t.Errorf("the old owner's restart: %v", err)
 	}
-	// The new owner restores what it took over, takes its own backups, and survives the loss of its volume.
+	// The new owner restores the backups that it took over, takes its own, and survives the loss of its volume.
 	client2 := other.Start()
 	history.Compare(client2, saved)
 	history2 := etcdtest.NewHistory(t, client2, 12)
@@ -415,7 +415,7 @@ func TestTwoHoldersOfAnEpoch(t *testing.T) {
 	for _, r := range results {
 		if r != results[0] {
 			a, _ := json.Marshal(results)
-			t.Fatalf("not all see the same owner: %s", a)
+			t.Fatalf("the owners differ: %s", a)
 		}
 	}
 }

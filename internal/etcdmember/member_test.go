@@ -48,11 +48,11 @@ func issue(t testing.TB, ca *pki.CA, usage pki.Usage) *pki.KeyPair {
 	return pair
 }
 
-// files are those of a Secret, in a folder.
+// files are the files of a Secret, in a folder.
 type files struct {
 	t   testing.TB
 	dir string
-	// generation of the folder that the files are links to.
+	// generation of the folder that the links of the files point to.
 	generation int
 }
 
@@ -110,7 +110,7 @@ func newMember(t testing.TB, dir string, f *files) *Member {
 			"--key-file=" + filepath.Join(f.dir, configuration.ServerKey),
 			"--trusted-ca-file=" + filepath.Join(f.dir, configuration.CA), "--client-cert-auth=true",
 			"--listen-metrics-urls=http://" + metrics, "--log-level=error",
-			"--heartbeat-interval=50", "--election-timeout=250", // As rendered for one member.
+			"--heartbeat-interval=50", "--election-timeout=250", // The flags as rendered for one member.
 		},
 	}
 }
@@ -181,7 +181,7 @@ func put(t testing.TB, c *clientv3.Client, key, value string) error {
 	return err
 }
 
-// writer writes every 20 ms and notes the longest time between two acknowledged writes.
+// writer writes every 20 ms and records the longest time between two acknowledged writes.
 type writer struct {
 	gap      time.Duration
 	acked    int
@@ -247,7 +247,7 @@ func TestRotationOfTheCA(t *testing.T) {
 	}
 	w.end()
 	t.Logf("new CA: longest time without an acknowledged write %s, %d requests failed", w.gap, w.failures)
-	if w.gap > 10*time.Second { // What a new pod takes. A quiet machine takes less than a second.
+	if w.gap > 10*time.Second { // The time of a new pod. An idle machine needs less than a second.
 		t.Errorf("no write was acknowledged for %s", w.gap)
 	}
 
@@ -271,7 +271,7 @@ func TestRotationOfTheCA(t *testing.T) {
 	conn, err := tls.Dial("tcp", "127.0.0.1"+port(m.ClientAddress), tlsConfig(t, second.CertPEM, client))
 	if err == nil {
 		_ = conn.SetDeadline(time.Now().Add(timeout))
-		_, err = conn.Read(make([]byte, 1)) // With TLS 1.3 the refusal comes after the handshake.
+		_, err = conn.Read(make([]byte, 1)) // With TLS 1.3 the rejection follows the handshake.
 		conn.Close()
 	}
 	if err == nil || !strings.Contains(err.Error(), "tls:") {
@@ -346,7 +346,7 @@ func TestEtcdIsStartedAgain(t *testing.T) {
 		t.Error("an etcd that was stopped counts as ready")
 	}
 	if prepared != 2 {
-		t.Errorf("the data directory was looked at %d times, want 2", prepared)
+		t.Errorf("the data directory was checked %d times, want 2", prepared)
 	}
 	if left := etcdOf(t, m.DataDir); len(left) > 0 {
 		t.Errorf("etcd runs on as %v", left)
@@ -373,8 +373,8 @@ func etcdOf(t testing.TB, dataDir string) (pids []int) {
 
 const childVariable = "HORTUS_TEST_ETCD_MEMBER"
 
-// TestNeverTwoEtcds starts a second process on the same data directory, kills the first one without warning, and looks
-// that there is one etcd at every moment, and in the end that of the second process.
+// TestNeverTwoEtcds starts a second process on the same data directory, kills the first one with SIGKILL, and checks
+// that there is at most one etcd at every moment, and finally that of the second process.
 func TestNeverTwoEtcds(t *testing.T) {
 	ca := newCA(t, "ca")
 	client := issue(t, ca, pki.Client)
@@ -413,8 +413,8 @@ func TestNeverTwoEtcds(t *testing.T) {
 	}
 }
 
-// TestPausedForLongerThanTheFenceTime stops all processes of a member, as a machine that hangs, and lets them go on
-// when another owner may have taken over. Etcd goes on first, which is the worst case.
+// TestPausedForLongerThanTheFenceTime pauses all processes of a member, like a machine that hangs, and resumes them
+// when another owner may have taken over. Etcd resumes first, which is the worst case.
 func TestPausedForLongerThanTheFenceTime(t *testing.T) {
 	ca := newCA(t, "ca")
 	client := issue(t, ca, pki.Client)
@@ -460,7 +460,7 @@ func TestPausedForLongerThanTheFenceTime(t *testing.T) {
 			}
 		}
 	}()
-	time.Sleep(fenceTime) // Nothing is waited for: this is the pause.
+	time.Sleep(fenceTime) // This is the pause, not a wait for a state.
 	resumed := time.Now()
 	signal(syscall.SIGCONT, pids...)
 	signal(syscall.SIGCONT, child.Process.Pid)
@@ -472,7 +472,7 @@ func TestPausedForLongerThanTheFenceTime(t *testing.T) {
 	for at := range acks {
 		last, count = at.Sub(resumed), count+1
 	}
-	t.Logf("etcd ended %s after it went on; %d writes were acknowledged, the last one after %s", ended, count, last)
+	t.Logf("etcd ended %s after it was resumed; %d writes were acknowledged, the last one after %s", ended, count, last)
 	if last > ended+time.Second {
 		t.Errorf("a write was acknowledged %s after etcd had ended", last-ended)
 	}
@@ -497,7 +497,7 @@ func TestChild(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			for { // Nobody confirms what was asked while the process was stopped.
+			for { // Requests from before the pause are not confirmed.
 				asked := m.Guard.Now()
 				time.Sleep(fenceTime / 10)
 				if m.Guard.Now()-asked < fenceTime/2 {
@@ -514,7 +514,7 @@ func TestChild(t *testing.T) {
 }
 
 // TestATurnEndsInEtcd ends the turn of a restart by writing to etcd, as members do, over connections that would be held
-// as long as clients are not let in.
+// as long as clients wait.
 func TestATurnEndsInEtcd(t *testing.T) {
 	ca := newCA(t, "first")
 	server, client := issue(t, ca, pki.Server|pki.Client), issue(t, ca, pki.Client)
@@ -523,7 +523,7 @@ func TestATurnEndsInEtcd(t *testing.T) {
 	ended := make(chan error, 1)
 	m.Turn = func(context.Context) (func(), error) {
 		return func() {
-			const connections = 20 // Of each, the process that holds would get about half.
+			const connections = 20 // The process that holds connections would get about half of each.
 			for range connections {
 				c, err := clientv3.New(clientv3.Config{
 					Endpoints: []string{"https://localhost" + port(m.ClientAddress)}, TLS: tlsConfig(t, ca.CertPEM, client),

@@ -50,7 +50,7 @@ func names(f *Fleet) string {
 	return strings.Join(all, "\n")
 }
 
-// manifestOf writes a manifest in one line, with a label that tells it from others of its name.
+// manifestOf writes a manifest in one line, with a label that distinguishes it from others of the same name.
 func manifestOf(kind, namespace, name, label string) string {
 	version := "core.gardener.cloud/v1beta1"
 	if kind == "ConfigMap" {
@@ -79,12 +79,12 @@ func TestFromManifests(t *testing.T) {
 			[]string{"Project /p", "Shoot n/a", "Shoot m/a"},
 		},
 		"nothing": {"", everything, []string{""}},
-		"the later one counts, in the first place": {
+		"the later one counts, at the place of the first": {
 			manifestOf("Shoot", "n", "a", "1") + manifestOf("Shoot", "n", "b", "") + manifestOf("Shoot", "n", "a",
 				"2"), everything,
 			[]string{"Shoot n/a 2", "Shoot n/b"},
 		},
-		"Shoots without names are different ones": {
+		"Shoots without names are distinct": {
 			manifestOf("Shoot", "n", "", "") + manifestOf("Shoot", "n", "", ""), everything, []string{"Shoot n/", "Shoot n/"},
 		},
 		"mistakes in other kinds do not matter": {
@@ -176,7 +176,7 @@ func TestFromGarden(t *testing.T) {
 		&corev1beta1.Project{ObjectMeta: meta("", "p")}, shoot, &corev1beta1.Shoot{ObjectMeta: meta("m", "b")},
 		region, &corev1.ConfigMap{ObjectMeta: meta(corev1beta1.GardenNamespace, "other")},
 	).Build()
-	// The fake client has no pages: each list comes in two, the second of which is the first again.
+	// The fake client has no pages: each list is returned as two equal pages.
 	pages := interceptor.NewClient(garden, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			var options client.ListOptions
@@ -234,7 +234,7 @@ func TestFromGarden(t *testing.T) {
 		},
 	})
 	if _, err := FromGarden(t.Context(), refusing, "", everything); err == nil || err.Error() != "list Seeds: refused" {
-		t.Errorf("a garden that refuses gives %v", err)
+		t.Errorf("a garden that denies requests gives %v", err)
 	}
 }
 

@@ -49,10 +49,10 @@ func TestProgress(t *testing.T) {
 		"skipped steps do not count": {Result{
 			Steps: 2, Done: names(1), Waiting: make([]Wait, 1), Skipped: make([]Skip, 98),
 		}, 50},
-		"one of many is left":             {Result{Steps: 300, Done: names(299), Waiting: make([]Wait, 1)}, 99},
-		"all done, but a barrier is left": {Result{Steps: 2, Done: names(2), Blocked: names(1)}, 99},
-		"only a barrier, and it is left":  {Result{Blocked: names(1)}, 0},
-		"all done":                        {Result{Steps: 2, Done: names(2)}, 100},
+		"one of many is left":                  {Result{Steps: 300, Done: names(299), Waiting: make([]Wait, 1)}, 99},
+		"all done except a barrier":            {Result{Steps: 2, Done: names(2), Blocked: names(1)}, 99},
+		"only a barrier, which is not reached": {Result{Blocked: names(1)}, 0},
+		"all done":                             {Result{Steps: 2, Done: names(2)}, 100},
 	} {
 		if got := tc.result.Progress(); got != tc.want {
 			t.Errorf("%s: Progress() = %d, want %d", name, got, tc.want)
@@ -75,7 +75,7 @@ func TestBarriersAreNoProgress(t *testing.T) {
 		t.Errorf("Run() mismatch (-want +got):\n%s", diff)
 	}
 	if got.Progress() != 0 {
-		t.Errorf("Progress() = %d, want 0: barriers are no work", got.Progress())
+		t.Errorf("Progress() = %d, want 0: barriers do not count", got.Progress())
 	}
 }
 
@@ -105,7 +105,7 @@ func TestRun(t *testing.T) {
 			want:     Result{Steps: 4, Done: []string{"a", "b", "c", "d"}},
 			progress: 100,
 		},
-		"a waiting step holds back only those behind it": {
+		"a waiting step blocks only those after it": {
 			scope: &scope{say: map[string]any{"b": Waiting(kind, "b is slow")}},
 			want: Result{
 				Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{Step: "b", Reason: "b is slow"}}, Blocked: []string{"c"},
@@ -124,7 +124,7 @@ func TestRun(t *testing.T) {
 			},
 			progress: 66,
 		},
-		"a skipped step passes on what it waits for": {
+		"a skipped step passes on its dependencies": {
 			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting(kind, "x")}},
 			want: Result{
 				Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"c", "d"},
@@ -217,7 +217,7 @@ func TestWaitingBeyondTheLimitFails(t *testing.T) {
 	run(0)
 	s.say = map[string]any{"a": WaitingWithCodes(kind, "again", "X")}
 	if got := run(time.Hour); len(got.Failed) != 0 {
-		t.Errorf("a step that was done once starts with a full limit, got %v", got.Failed)
+		t.Errorf("a step that was done before starts with its full limit, got %v", got.Failed)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestAnOutcomeSetsALimit(t *testing.T) {
 			t.Errorf("%s later: failed = %v, want %d", c.later, got.Failed, c.failed)
 		}
 	}
-	// Who alternates between both does not wait for ever.
+	// A step that alternates between both does not wait forever.
 	s.say["a"] = WaitingUpTo(time.Hour, kind, "a is slow again")
 	if got := Run(t.Context(), New(a), s, opts); len(got.Failed) != 1 {
 		t.Errorf("Run() = %+v, want a failure", got)
@@ -282,7 +282,7 @@ func TestDescriptionSaysHowLongWaitsLast(t *testing.T) {
 func TestReverse(t *testing.T) {
 	network := step("network")
 	server := step("server", network)
-	ready := step("ready", server) // Not listed below: the order across it stays.
+	ready := step("ready", server) // Not listed below: the order of its neighbours stays.
 	machines := step("machines", ready)
 	addons := step("addons", server)
 	want := `remove-addons
@@ -327,9 +327,9 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// Whatever the graph and the answers: a step runs at most once and only after all it depends on is done or skipped, and
-// every step is in exactly one list of the result. Passes repeated while steps turn done one by one always complete,
-// and their progress never goes back, and is 100 just at the end.
+// For all graphs and outcomes, a step runs at most once and only after all its dependencies are done or skipped, and
+// every step is in exactly one list of the result. Repeated passes, while steps become done one by one, always
+// complete; their progress never decreases, and is 100 only at the end.
 func TestRunProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -27,7 +27,7 @@ func TestMetricsCountPassesStepsAndWaits(t *testing.T) {
 	pass(second, map[string]any{"a": Waiting("Deployment", "Deployment y is not ready")})
 	clock.SetTime(time.Unix(1030, 0))
 	pass(first, map[string]any{"a": WaitingUpTo(time.Hour, "Secret", "Secret z is missing")})
-	// A step that waits for something else by now has waited since the beginning.
+	// A step that waits for another reason by now has waited since the beginning.
 	check(t, m, `
 # HELP hortus_flow_oldest_wait_start_timestamp_seconds Since when the step waits that has waited the longest.
 # TYPE hortus_flow_oldest_wait_start_timestamp_seconds gauge

@@ -27,7 +27,7 @@ import (
 	"hortus.dev/hortus/internal/tunnel/relay"
 )
 
-// within bounds what tests wait for.
+// within bounds the waits of tests.
 const within = 20 * time.Second
 
 // wait waits for a state.
@@ -78,7 +78,7 @@ func (s *seed) dial(address string) net.Conn {
 	return conn
 }
 
-// askConnect asks the CONNECT port and returns the connection and the answer.
+// askConnect sends a request to the CONNECT port and returns the connection and the response.
 func (s *seed) askConnect(namespace string) (net.Conn, *http.Response, string) {
 	s.t.Helper()
 	conn := s.dial(s.connect)
@@ -96,7 +96,7 @@ func (s *seed) askConnect(namespace string) (net.Conn, *http.Response, string) {
 	return conn, answer, body
 }
 
-// askTLS asks the TLS port with a ClientHello.
+// askTLS sends a ClientHello to the TLS port.
 func (s *seed) askTLS(namespace string) net.Conn {
 	s.t.Helper()
 	conn := s.dial(s.tls)
@@ -148,16 +148,16 @@ func TestMayTake(t *testing.T) {
 		has, taken, total int
 		want              bool
 	}{
-		"the first of all":                             {0, 0, 3, true},
-		"less than half of what is free":               {99, 100, 300, true},
-		"a third is the most":                          {100, 100, 300, false},
-		"the first while others have much":             {0, 299, 300, true},
-		"the first when nothing is free":               {0, 300, 300, false},
-		"few while little is free":                     {5, 280, 300, true},
-		"many while little is free":                    {20, 280, 300, false},
-		"3 connections for each of 1,000 nodes":        {2999, 2999, maxTLS, true},
-		"two thirds of that next to one who takes all": {1999, 5999, maxTLS, true},
-		"2 connections by proxy for 1,000 nodes":       {1999, 1999, maxProxy, true},
+		"the first of all":                          {0, 0, 3, true},
+		"less than half of the free places":         {99, 100, 300, true},
+		"a third is the most":                       {100, 100, 300, false},
+		"the first while others have many":          {0, 299, 300, true},
+		"the first when no place is free":           {0, 300, 300, false},
+		"few while few are free":                    {5, 280, 300, true},
+		"many while few are free":                   {20, 280, 300, false},
+		"3 connections for each of 1,000 nodes":     {2999, 2999, maxTLS, true},
+		"two thirds of that alongside a greedy one": {1999, 5999, maxTLS, true},
+		"2 connections by proxy for 1,000 nodes":    {1999, 1999, maxProxy, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mayTake(tc.has, tc.taken, tc.total); got != tc.want {
@@ -167,7 +167,7 @@ func TestMayTake(t *testing.T) {
 	}
 }
 
-// However many tenants take what they can get, a late one gets two thirds of what each of them has.
+// Independently of the number of greedy tenants, a late one gets two thirds of the connections of each.
 func TestGreedyTenantsLeavePlaces(t *testing.T) {
 	for _, greedy := range []int{1, 2, 10, 100} {
 		p := newPlaces(maxTLS)
@@ -207,7 +207,7 @@ func fewPlaces(s *Server) {
 	s.places = map[string]*places{portTLS: newPlaces(30), portProxy: newPlaces(30), portConnect: newPlaces(30)}
 }
 
-// One control plane has all connections of a port that it may have; another one is served at each of them.
+// One control plane has its maximum of connections at each port; another one is still served.
 func TestQuietControlPlaneIsServedWhileAnotherIsAtItsBound(t *testing.T) {
 	s := newSeed(t, fewPlaces)
 	defer s.stop()
@@ -252,7 +252,8 @@ func TestQuietControlPlaneIsServedWhileAnotherIsAtItsBound(t *testing.T) {
 	})
 }
 
-// A stranger who takes all of port 443 that a control plane may have leaves its nodes' proxies and its tunnel alone.
+// An attacker who uses all of a control plane's connections at port 443 does not affect its nodes' proxies and its
+// tunnel.
 func TestPortsHavePlacesOfTheirOwn(t *testing.T) {
 	s := newSeed(t, fewPlaces)
 	defer s.stop()
@@ -269,17 +270,17 @@ func TestPortsHavePlacesOfTheirOwn(t *testing.T) {
 	s.accept("a")
 }
 
-// Most memory of a gateway, in bytes, as measured (BenchmarkMemory) or, for what is not marked so, as estimated.
+// Maximum memory of a gateway, in bytes: estimated, or measured by BenchmarkMemory if marked so.
 const (
-	memoryProcess    = 60 << 20 // With what it watches.
+	memoryProcess    = 60 << 20 // Including the objects that it watches.
 	memoryUndecided  = 40 << 10 // Of a connection that has sent a long header and no more.
 	memoryConnection = 51 << 10 // Of one that carries much. Measured.
-	// memoryNotTaken is what the kernel holds for a client that does not take what it is sent: 64 KiB
+	// memoryNotTaken is the kernel's memory for a client that does not read: 64 KiB of data
 	// (TestLittleIsHeldForClientsThatDoNotRead), and as much for its bookkeeping.
 	memoryNotTaken = 128 << 10
 )
 
-// taken is how many of a port's places n tenants get together if each takes all it can get.
+// taken is the number of a port's places that n tenants get together if each takes as many as it can.
 func taken(total, n int) int {
 	p := newPlaces(total)
 	for before := -1; before < p.taken; {
@@ -291,8 +292,9 @@ func taken(total, n int) int {
 	return p.taken
 }
 
-// TestMemorySuffices: all control planes of a seed are cut off when the gateway has more than its limit. However many
-// tenants have all connections that they can get and take nothing, while all other connections carry much, it has less.
+// TestMemorySuffices: all control planes of a seed are disconnected when the gateway exceeds its memory limit. It stays
+// below, even if any number of tenants have all connections that they can get and read nothing, while all other
+// connections carry much.
 func TestMemorySuffices(t *testing.T) {
 	limit, soft := memoryLimits(t)
 	const connections = maxTLS + maxProxy + maxConnect
@@ -331,7 +333,7 @@ func memoryLimits(t *testing.T) (limit, soft int) {
 	return limit, soft
 }
 
-// fewUndecided leaves room for 10, so that no time-out ends one before the others have come.
+// fewUndecided is 10, so that no timeout closes a connection before the others have been opened.
 func fewUndecided(s *Server) { s.undecided = 10 }
 
 func TestUndecidedConnectionsGiveWay(t *testing.T) {
@@ -349,7 +351,7 @@ func TestUndecidedConnectionsGiveWay(t *testing.T) {
 	}
 }
 
-// Connections that lead somewhere never give way.
+// Connections with a destination are never closed for newer ones.
 func TestDecidedConnectionsStay(t *testing.T) {
 	s := newSeed(t, fewUndecided)
 	defer s.stop()
@@ -363,7 +365,7 @@ func TestDecidedConnectionsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
-		t.Errorf("the connection that leads somewhere: %v", err)
+		t.Errorf("the connection with a destination: %v", err)
 	}
 }
 
@@ -387,13 +389,13 @@ func TestUnusedConnectionsEnd(t *testing.T) {
 	}
 }
 
-// A client that takes nothing makes its API server wait rather than the gateway hold what it sends.
+// If a client does not read, its API server waits; the gateway does not hold the data.
 func TestLittleIsHeldForClientsThatDoNotRead(t *testing.T) {
 	s := newSeed(t, func(s *Server) { s.limits.Write = time.Second })
 	defer s.stop()
 	conn := s.askTLS("a").(*net.TCPConn)
 	up := s.accept("a").(*net.TCPConn)
-	// With large buffers, as an eager client has them, those of the kernel grow.
+	// If a client has large buffers, the buffers of the kernel grow.
 	var sent int
 	_ = up.SetWriteBuffer(64 << 10)
 	_ = conn.SetReadBuffer(64 << 10)
@@ -406,7 +408,7 @@ func TestLittleIsHeldForClientsThatDoNotRead(t *testing.T) {
 		}
 	}
 	if most := 1 << 20; sent > most {
-		t.Errorf("sent %d bytes until the client was given up, want at most %d", sent, most)
+		t.Errorf("sent %d bytes until the connection was closed, want at most %d", sent, most)
 	}
 }
 
@@ -458,7 +460,7 @@ func TestManagerEndsAfterTheServer(t *testing.T) {
 	manager := func(ctx context.Context) error {
 		<-ctx.Done()
 		if !serverEnded {
-			t.Error("the manager was asked to end before the server had ended")
+			t.Error("the manager was stopped before the server had ended")
 		}
 		return nil
 	}
@@ -478,7 +480,7 @@ func TestManagerEndsAfterTheServer(t *testing.T) {
 	}
 }
 
-// BenchmarkMemory measures what a connection takes in the process: idle, and after it has carried much. Both include
+// BenchmarkMemory measures the memory of a connection in the process: idle, and after it has carried much. Both include
 // the two ends of the test, which are far smaller.
 func BenchmarkMemory(b *testing.B) {
 	const connections = 1000

@@ -14,7 +14,7 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// hello returns what a TLS client sends first.
+// hello returns the first bytes of a TLS client.
 func hello(t testing.TB, config *tls.Config) []byte {
 	t.Helper()
 	client, server := net.Pipe()
@@ -91,7 +91,7 @@ func TestReadClientHello(t *testing.T) {
 	}
 }
 
-// FuzzReadClientHello compares with the parser of crypto/tls: whatever that accepts leads to the same name.
+// FuzzReadClientHello compares the parser with that of crypto/tls: everything that it accepts results in the same name.
 func FuzzReadClientHello(f *testing.F) {
 	named := hello(f, &tls.Config{ServerName: "api.s.example", NextProtos: []string{"h2", "http/1.1"}})
 	f.Add(named)
@@ -100,7 +100,7 @@ func FuzzReadClientHello(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		name, raw, err := readClientHello(bytes.NewReader(in))
 		if !bytes.HasPrefix(in, raw) {
-			t.Fatal("raw bytes are not what came in")
+			t.Fatal("raw bytes differ from the input")
 		}
 		var want *string
 		_ = tls.Server(readOnly{bytes.NewReader(in)},
@@ -195,7 +195,7 @@ func FuzzReadConnect(f *testing.F) {
 		}
 		answer, err := http.ReadResponse(bufioReader(redirect(got.location)), nil)
 		if err != nil {
-			t.Fatalf("the redirect is no valid answer: %v", err)
+			t.Fatalf("the redirect is not a valid response: %v", err)
 		}
 		if answer.StatusCode == http.StatusMovedPermanently && !strings.HasPrefix(answer.Header.Get("Location"), "https://") {
 			t.Errorf("redirect to %q", answer.Header.Get("Location"))

@@ -27,8 +27,8 @@ func bufioReader(s string) *bufio.Reader { return bufio.NewReader(strings.NewRea
 type started struct {
 	tls, connect, proxy string
 	server              *Server
-	end                 func() // Asks it to end.
-	stop                func() // Asks it to end and waits.
+	end                 func() // Requests its shutdown.
+	stop                func() // Requests its shutdown and waits.
 }
 
 func start(t testing.TB, table *Table, drain time.Duration, configure ...func(*Server)) started {
@@ -91,7 +91,7 @@ func apiServer(t *testing.T, name string) (Backend, *tls.Config) {
 	}, config
 }
 
-// get asks over an established TLS connection.
+// get sends a request over an established TLS connection.
 func get(conn net.Conn) (string, error) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
@@ -199,10 +199,10 @@ func TestProxyProtocolIsRoutedByDestination(t *testing.T) {
 		t.Errorf("answer %q, error %v", got, err)
 	}
 	if got, err := try(net.IPv4(10, 0, 0, 2), 443); err == nil {
-		t.Errorf("unknown address: answer %q, want the connection closed", got)
+		t.Errorf("unknown address: response %q, want the connection closed", got)
 	}
 	if got, err := try(net.IPv4(10, 0, 0, 1), 22); err == nil {
-		t.Errorf("another port: answer %q, want the connection closed", got)
+		t.Errorf("another port: response %q, want the connection closed", got)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestOpenConnectionsGoOnWhileDraining(t *testing.T) {
 	defer server.Close()
 	stopped := make(chan struct{})
 	go func() { g.stop(); close(stopped) }()
-	for { // Until nothing listens any more.
+	for { // Until the port is closed.
 		c, err := net.Dial("tcp", g.proxy)
 		if err != nil {
 			break

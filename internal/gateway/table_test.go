@@ -62,7 +62,7 @@ func TestServerName(t *testing.T) {
 		"exact name":                               {"api.b.example", "10.0.0.2:443"},
 		"names have no case":                       {"API.B.Example", "10.0.0.2:443"},
 		"trailing dot":                             {"api.b.example.", "10.0.0.2:443"},
-		"the older route keeps a name":             {"api.a.example", "10.0.0.1:443"},
+		"the older route keeps its name":           {"api.a.example", "10.0.0.1:443"},
 		"wildcard":                                 {"x.example", "10.0.0.3:443"},
 		"wildcard over several labels":             {"x.y.example", "10.0.0.3:443"},
 		"a wildcard does not match its own domain": {"example", ""},

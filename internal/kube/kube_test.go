@@ -26,7 +26,7 @@ func TestApplyStoresTheAnswerAndLeavesOthersTheirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.ResourceVersion == "" {
-		t.Error("the answer of the server is not in the object")
+		t.Error("the object does not have the server's response")
 	}
 	if err := Apply(ctx, c, configMap(map[string]string{"b": "2"}), "others"); err != nil {
 		t.Fatal(err)
@@ -61,17 +61,17 @@ func TestApplyCacheOnlyReadsWhatIsAsItLeftIt(t *testing.T) {
 		name   string
 		before func()
 		data   map[string]string
-		want   int // Applies so far.
+		want   int // Number of applies so far.
 	}{
 		{"first", func() {}, map[string]string{"a": "1"}, 1},
 		{"the same", func() {}, map[string]string{"a": "1"}, 1},
-		{"something else is wanted", func() {}, map[string]string{"a": "2"}, 2},
-		{"somebody has changed it", func() {
+		{"the desired object has changed", func() {}, map[string]string{"a": "2"}, 2},
+		{"another client has changed it", func() {
 			if err := c.Update(ctx, configMap(map[string]string{"a": "9"})); err != nil {
 				t.Fatal(err)
 			}
 		}, map[string]string{"a": "2"}, 3},
-		{"somebody has deleted it", func() {
+		{"another client has deleted it", func() {
 			if err := c.Delete(ctx, configMap(nil)); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// TestConditionsAreLoggedWhenTheyTurnBadOrGood: what is judged anew after every operation is not worth a line.
+// TestConditionsAreLoggedWhenTheyTurnBadOrGood: conditions that are only checked again after an operation are not
+// logged.
 func TestConditionsAreLoggedWhenTheyTurnBadOrGood(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := corev1beta1.AddToScheme(scheme); err != nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// requests counts what reaches the server and notes how old lists may be.
+// requests counts the requests to the server and records the resource versions of lists.
 type requests struct {
 	gets, lists int
 	atLeast     []string
@@ -58,7 +58,7 @@ func TestNamespaceViewReadsAKindOnce(t *testing.T) {
 		}
 	}
 	if err := view.Get(ctx, client.ObjectKey{Namespace: "a", Name: "z"}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-		t.Errorf("Get of what is not there = %v, want NotFound", err)
+		t.Errorf("Get of a missing object = %v, want NotFound", err)
 	}
 	list := &corev1.ConfigMapList{}
 	if err := view.List(ctx, list, client.InNamespace("a"), client.MatchingLabels{"name": "y"}); err != nil ||
@@ -66,7 +66,7 @@ func TestNamespaceViewReadsAKindOnce(t *testing.T) {
 		t.Errorf("List by label = %d items, error %v, want 1", len(list.Items), err)
 	}
 	if requests.gets != 0 || requests.lists != 1 {
-		t.Errorf("the server was asked for %d objects and %d lists, want just one list", requests.gets, requests.lists)
+		t.Errorf("the server got %d reads and %d lists, want only one list", requests.gets, requests.lists)
 	}
 	if found, err := Exists(ctx, view, aConfigMap("b", "x")); err != nil || !found || requests.gets != 1 {
 		t.Errorf("outside the namespace: found %v, error %v, %d requests", found, err, requests.gets)
@@ -86,7 +86,7 @@ func TestNamespaceViewSeesItsWrites(t *testing.T) {
 		return strconv.FormatBool(found) + m.Data["k"]
 	}
 	if got := read("x"); got != "true" {
-		t.Fatalf("read %q before anything was written", got)
+		t.Fatalf("read %q before any write", got)
 	}
 	changed := aConfigMap("a", "x")
 	changed.Data = map[string]string{"k": "v"}
@@ -98,14 +98,14 @@ func TestNamespaceViewSeesItsWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What others write in the meantime is for the next pass,
+	// Concurrent writes of others are visible to the next pass,
 	if err := server.Delete(ctx, aConfigMap("a", "z")); err != nil {
 		t.Fatal(err)
 	}
 	if got := read("z"); got != "true" {
-		t.Errorf("what another has deleted reads %q, want as at the beginning", got)
+		t.Errorf("the object that another client has deleted reads %q, want its first state", got)
 	}
-	// unless a deletion makes the view look again.
+	// unless a deletion makes the view read again.
 	if err := view.Delete(ctx, aConfigMap("a", "y")); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestNamespaceViewSeesItsWrites(t *testing.T) {
 	}
 }
 
-// A later pass must not be shown less than an earlier one has written, or a watch has told.
+// A later pass must not read older objects than an earlier pass has written, or a watch has reported.
 func TestNamespaceViewIsNoOlderThanWhatIsKnown(t *testing.T) {
 	view, requests, versions, _ := viewed(t, aConfigMap("a", "x"))
 	ctx := t.Context()
@@ -136,12 +136,12 @@ func TestNamespaceViewIsNoOlderThanWhatIsKnown(t *testing.T) {
 	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	versions.Observe(kind, "4711")
 	versions.Observe(kind, "42")          // An older one changes nothing,
-	versions.Observe(kind, "not-a-count") // and what is no number neither.
+	versions.Observe(kind, "not-a-count") // nor does one that is not a number.
 	next := NewNamespaceView(view.Client, "a", versions)
 	if _, err := Exists(ctx, next, aConfigMap("a", "x")); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"", "4711"}, requests.atLeast); diff != "" {
-		t.Errorf("lists were asked to be no older than (-want +got):\n%s", diff)
+		t.Errorf("minimum resource versions of lists (-want +got):\n%s", diff)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestRewriteOnEachOccasion: a Deployment is written once per occasion. What people and other steps set stays.
+// TestRewriteOnEachOccasion: a Deployment is written once per occasion. Fields of users and other steps stay.
 func TestRewriteOnEachOccasion(t *testing.T) {
 	replaced := 0
 	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
@@ -64,7 +64,7 @@ func TestRewriteOnEachOccasion(t *testing.T) {
 	d = rewrite("2")
 	template := d.Spec.Template
 	if slices.ContainsFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "a-webhooks" }) {
-		t.Error("a volume that nobody wants is still there")
+		t.Error("a volume that is no longer desired is still there")
 	}
 	if diff := cmp.Diff(map[string]string{keptOnTemplate: "now"}, template.Annotations); diff != "" {
 		t.Errorf("annotations of the template mismatch (-want +got):\n%s", diff)

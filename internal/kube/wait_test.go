@@ -23,7 +23,7 @@ func TestWaitForAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := asked.Load(); got != 4 {
-		t.Errorf("asked %d times, want two refusals and an answer for each path", got)
+		t.Errorf("got %d requests, want two rejected ones and a response for each path", got)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -42,21 +42,21 @@ func TestWaitingContainers(t *testing.T) {
 			},
 			after: time.Hour, want: "container a: ErrImagePull: not found",
 		},
-		"a pod without network fetches nothing": {pods: []corev1.Pod{pod(creating)}, after: time.Hour},
-		"nothing is said about an image in time": {
+		"a pod without network pulls nothing": {pods: []corev1.Pod{pod(creating)}, after: time.Hour},
+		"an image that is pulled in time is not reported": {
 			pods: []corev1.Pod{withNetwork(pod(creating))}, after: 29 * time.Second, fetching: true,
 		},
-		"an image that takes long is named": {
+		"an image that takes long is reported": {
 			pods: []corev1.Pod{withNetwork(pod(creating))}, after: 100 * time.Second,
 			want: "container b: image b:1 is being fetched for 1m30s", fetching: true,
 		},
 		"other containers wait for their turn": {pods: []corev1.Pod{
 			withNetwork(pod(waiting("b", "PodInitializing", ""))),
 		}, after: time.Hour},
-		"a registry may ask to try again": {pods: []corev1.Pod{
+		"a registry may request a retry": {pods: []corev1.Pod{
 			withNetwork(pod(waiting("b", "ImagePullBackOff", busy))),
 		}, want: "container b waits for its image: it is being built", fetching: true},
-		"the same words of a container mean nothing": {
+		"the same message of a container has no effect": {
 			pods: []corev1.Pod{pod(waiting("b", "CrashLoopBackOff", busy))}, want: "container b: CrashLoopBackOff: " + busy,
 		},
 	} {

@@ -101,7 +101,7 @@ func randomProfile(rng *rand.Rand) *corev1beta1.CloudProfileSpec {
 	return spec
 }
 
-// deadEnds are the findings of dead ends: the version, and whether they last.
+// deadEnds are the findings of dead ends: the version, and whether they are permanent.
 func deadEnds(findings []Finding, what string) map[string]bool {
 	ends := map[string]bool{}
 	for _, f := range findings {
@@ -112,7 +112,7 @@ func deadEnds(findings []Finding, what string) map[string]bool {
 	return ends
 }
 
-// The verdict must be that of trying everything: Shoots on every version, created on every day, with windows at
+// The verdict must be that of an exhaustive simulation: Shoots on every version, created on every day, with windows at
 // several times of the day, whose owners switch automatic updates on and off before every maintenance.
 func TestDeadEndsAgreeWithExhaustiveSimulation(t *testing.T) {
 	for seed := range *seeds {
@@ -165,7 +165,7 @@ func describeVersions(versions []*versionclass.Version) string {
 	return b.String()
 }
 
-// exhaust plays hours, not epochs, and returns the versions on which a Shoot gets stuck and whether it stays so.
+// exhaust simulates hours, not epochs, and returns the versions on which a Shoot gets stuck and whether it stays so.
 func exhaust(
 	p *versionclass.Profile, versions []*versionclass.Version,
 	decide func(*maintenance.Decider, string, bool, time.Time) (string, bool),
@@ -176,7 +176,7 @@ func exhaust(
 	for _, hour := range []int{0, 6, 12, 18} {
 		on := map[string]bool{}
 		for _, v := range versions {
-			on[v.Text] = true // Shoots that exist already may be on anything.
+			on[v.Text] = true // Existing Shoots may be on any version.
 		}
 		for at := now; at.Before(end); at = at.Add(time.Hour) {
 			for _, v := range versions {
@@ -214,7 +214,7 @@ func exhaust(
 }
 
 // With capabilities, machine types of one architecture can use different versions: a dead end of any of them counts,
-// and names them.
+// and lists them.
 func TestDeadEndsOfEveryMachineType(t *testing.T) {
 	named := 0
 	for seed := range *seeds {
@@ -278,7 +278,7 @@ func TestDeadEndsOfEveryMachineType(t *testing.T) {
 	}
 }
 
-// Offering one more supported version, and changing nothing else, must not take a way out from anybody.
+// An additional supported version, without other changes, must not create a dead end.
 func TestAddingSupportedVersionsAddsNoDeadEnd(t *testing.T) {
 	for seed := range *seeds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 2))

@@ -49,7 +49,7 @@ func TestRotationBlocked(t *testing.T) {
 			schedules: []corev1beta1.HibernationSchedule{{Start: ptr("0 20 * * *")}},
 			window:    [2]string{"220000+0000", "230000+0000"}, want: true,
 		},
-		"only put to sleep, awake in the window of today": {
+		"only hibernated, awake in the window of today": {
 			schedules: []corev1beta1.HibernationSchedule{{Start: ptr("0 20 * * *")}},
 			window:    [2]string{"150000+0000", "160000+0000"},
 		},

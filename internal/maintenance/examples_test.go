@@ -22,7 +22,7 @@ var (
 	option  = regexp.MustCompile(`\[([^\]]*)\]`)
 )
 
-// expirable reads "1.24.5d@mar[ip][min=1.2]": version, class (s, d, p, x for expired), expiry in March, options.
+// expirable parses "1.24.5d@mar[ip][min=1.2]": version, class (s, d, p, x for expired), expiration in March, options.
 func expirable(t *testing.T, text string) (corev1beta1.ExpirableVersion, []string) {
 	t.Helper()
 	m := version.FindStringSubmatch(text)

@@ -10,15 +10,15 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// gatesOf are feature gates with values that Kubernetes accepts in one minor and not, or not so, in a later one,
-// beside others that stay.
+// gatesOf are feature gates with values that Kubernetes accepts in one minor version but not in a later one, and others
+// that stay.
 var gatesOf = []string{
 	"AllowServiceLBStatusOnNonLB", "AllowOverwriteTerminationGracePeriodSeconds", "AggregatedDiscoveryRemoveBetaType",
 	"APIServerIdentity", "MemoryManager", "PodIndexLabel", "TopologyAwareHints", "SizeMemoryBackedVolumes", "AllAlpha",
 }
 
-// TestFixedUpShootsAreAccepted checks that the API server finds nothing wrong with what a maintenance leaves of fields
-// that were accepted before, over every jump between known minors.
+// TestFixedUpShootsAreAccepted checks that the API server accepts the fields that a maintenance keeps, if they were
+// accepted before, for every jump between known minor versions.
 func TestFixedUpShootsAreAccepted(t *testing.T) {
 	first, last := corev1beta1.KnownKubernetesMinors()
 	rng := rand.New(rand.NewPCG(7, 0))
@@ -47,7 +47,7 @@ func TestFixedUpShootsAreAccepted(t *testing.T) {
 		k.Kubelet = &corev1beta1.KubeletConfig{KubernetesConfig: gates()}
 		s.Spec.Provider.Workers = []corev1beta1.Worker{{Name: "w", Kubernetes: &corev1beta1.WorkerKubernetes{
 			Kubelet: &corev1beta1.KubeletConfig{KubernetesConfig: gates()}}}}
-		fixUp(&s.Spec, k.Version) // Only what the first version accepts could have been there.
+		fixUp(&s.Spec, k.Version) // Only fields that the first version accepts could have been set.
 		if wrong := complaints(s); len(wrong) > 0 {
 			t.Fatalf("at 1.%d: %v", from, wrong)
 		}
@@ -67,7 +67,7 @@ func TestFixedUpShootsAreAccepted(t *testing.T) {
 	}
 }
 
-// complaints are the errors of the API's validation about fields that depend on the Kubernetes version.
+// complaints are the validation errors about fields that depend on the Kubernetes version.
 func complaints(s *corev1beta1.Shoot) []string {
 	var wrong []string
 	for _, err := range corev1beta1.ValidateShoot(s) {

@@ -63,7 +63,7 @@ func TestMaintain(t *testing.T) {
 		images      string
 		version     string // Kubernetes version afterwards; default 1.30.1.
 		annotations map[string]string
-		description string // Empty: nothing is recorded.
+		description string // Empty: no operation is recorded.
 		failure     string
 		state       corev1beta1.LastOperationState
 		events      []Event

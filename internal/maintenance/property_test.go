@@ -17,7 +17,7 @@ import (
 
 const propertySeeds = 3000
 
-// randomSpec offers a few versions of each kind in random classes.
+// randomSpec has a few versions of each kind with random classes.
 func randomSpec(rng *rand.Rand) corev1beta1.CloudProfileSpec {
 	classes := []corev1beta1.VersionClassification{"preview", "supported", "deprecated"}
 	expirable := func(v string) corev1beta1.ExpirableVersion {
@@ -75,7 +75,7 @@ func randomCluster(rng *rand.Rand) Cluster {
 	return c
 }
 
-// Whatever is offered and wherever a Shoot is, no decision may break one of these rules.
+// For all profiles and Shoots, no decision may violate one of these rules.
 func TestDecisionsKeepTheRules(t *testing.T) {
 	for seed := range uint64(propertySeeds) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -97,7 +97,7 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 			}
 			switch {
 			case !to.GreaterThan(from):
-				t.Errorf("seed %d: %+v is no step up", seed, item)
+				t.Errorf("seed %d: %+v is not an update to a higher version", seed, item)
 			case !item.Capped && class == versionclass.Preview:
 				t.Errorf("seed %d: %+v goes to a preview version", seed, item)
 			case !item.Capped && !item.Forced && class == versionclass.Expired:
@@ -105,9 +105,9 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 			case item.Forced && item.Cause == CauseAuto:
 				t.Errorf("seed %d: %+v is forced without need", seed, item)
 			case item.Subject != PoolImage && (to.Major() != from.Major() || to.Minor() > from.Minor()+1):
-				t.Errorf("seed %d: %+v skips a minor", seed, item)
+				t.Errorf("seed %d: %+v skips a minor version", seed, item)
 			case item.Subject != PoolImage && !item.Forced && to.Minor() != from.Minor():
-				t.Errorf("seed %d: %+v changes the minor automatically", seed, item)
+				t.Errorf("seed %d: %+v changes the minor version automatically", seed, item)
 			}
 		}
 		after := cluster.Apply(&d)
@@ -120,7 +120,7 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 	}
 }
 
-// A decision depends on nothing but its arguments: not on the order of versions, nor on earlier questions.
+// A decision depends only on its arguments, not on the order of versions or on earlier decisions.
 func TestDecisionsAreDeterministic(t *testing.T) {
 	for seed := range uint64(propertySeeds) {
 		rng := rand.New(rand.NewPCG(seed, 4))
@@ -150,7 +150,7 @@ func TestDecisionsAreDeterministic(t *testing.T) {
 	}
 }
 
-// Maintenances follow each other until nothing is left to do. Versions never go back, and the end is reached in as
+// Maintenances are repeated until nothing is left to do. Versions never decrease, and the end is reached in at most as
 // many steps as there are versions.
 func TestMaintenancesComeToAnEnd(t *testing.T) {
 	for seed := range uint64(propertySeeds) {
@@ -169,12 +169,12 @@ func TestMaintenancesComeToAnEnd(t *testing.T) {
 			cluster = cluster.Apply(&d)
 		}
 		if d := decider.Decide(&cluster, now); d.Changed() {
-			t.Errorf("seed %d: the end is no end", seed)
+			t.Errorf("seed %d: the final state changes", seed)
 		}
 	}
 }
 
-// Offering one more supported version takes no way out from anybody: what could be updated still can be.
+// An additional supported version does not block updates: everything that could be updated still can be.
 func TestAddingASupportedVersionRemovesNoExit(t *testing.T) {
 	for seed := range uint64(propertySeeds) {
 		rng := rand.New(rand.NewPCG(seed, 6))
@@ -193,7 +193,7 @@ func TestAddingASupportedVersionRemovesNoExit(t *testing.T) {
 	}
 }
 
-// What is decided does not change before the class of a version does.
+// The decision does not change before the class of a version does.
 func TestDecisionsChangeOnlyWithClasses(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 7))

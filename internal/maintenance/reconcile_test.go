@@ -43,7 +43,7 @@ func TestDecideReconcile(t *testing.T) {
 			change: []func(*corev1beta1.Shoot){
 				last("Failed", outside.Add(-retryFailedAfter)), annotated("shoot.gardener.cloud/ignore", "true")},
 			request: func(r *ReconcileRequest) { r.Options.RespectSyncPeriodOverwrite = true }, now: outside, next: none},
-		"a deletion that has failed is not tried again": {
+		"a failed deletion is not retried": {
 			change:  []func(*corev1beta1.Shoot){last("Failed", outside.Add(-retryFailedAfter))},
 			request: func(r *ReconcileRequest) { r.Operation = "Delete" }, now: outside, next: none},
 		"failed by an older version": {
@@ -58,7 +58,7 @@ func TestDecideReconcile(t *testing.T) {
 		"another operation ignores the window": {
 			change: []func(*corev1beta1.Shoot){confine}, request: func(r *ReconcileRequest) { r.Operation = "Delete" },
 			now: outside, want: true, next: 10*time.Hour + 22*time.Minute + 30*time.Second},
-		"a changed Shoot does too": {
+		"a changed Shoot does, too": {
 			change: []func(*corev1beta1.Shoot){confine, func(s *corev1beta1.Shoot) { s.Generation++ }}, now: outside, want: true,
 			next: 10*time.Hour + 22*time.Minute + 30*time.Second},
 		"an error is retried": {
@@ -76,7 +76,7 @@ func TestDecideReconcile(t *testing.T) {
 		"confined, reconciled yesterday": {
 			change: []func(*corev1beta1.Shoot){confine, last("Succeeded", at(22-24, 5))}, now: inside, want: true,
 			start: 17*time.Minute + 30*time.Second, next: 24*time.Hour + 12*time.Minute + 30*time.Second},
-		"the operator confines all": {
+		"the operator confines all reconciliations": {
 			request: func(r *ReconcileRequest) { r.Options.InMaintenanceOnly = true }, now: outside, start: 10*time.Hour +
 				22*time.Minute + 30*time.Second, next: 10*time.Hour + 22*time.Minute + 30*time.Second},
 		"a longer period": {

@@ -25,12 +25,12 @@ func TestWindowContains(t *testing.T) {
 		"60: an offset is applied":                     {"220000+0100", "230000+0100", at(21, 10), true},
 		"61: the last 15 minutes are cut off":          {"220000+0100", "230000+0100", at(21, 50), false},
 		"62: a window may span midnight":               {"233000+0000", "003000+0000", at(0, 10), true},
-		"the begin belongs to the window":              {"220000+0000", "230000+0000", at(22, 0), true},
+		"the beginning belongs to the window":          {"220000+0000", "230000+0000", at(22, 0), true},
 		"the effective end belongs to the window":      {"220000+0000", "230000+0000", at(22, 45), true},
 		"just after the effective end is outside":      {"220000+0000", "230000+0000", at(22, 45).Add(time.Second), false},
 		"fractions of a second after the end count in": {"220000+0000", "230000+0000", at(22, 45).Add(time.Second / 2), true},
 		"the cut may move the end before midnight":     {"230000+0000", "001000+0000", at(0, 1), false},
-		"and the rest before midnight is inside":       {"230000+0000", "001000+0000", at(23, 50), true},
+		"the rest before midnight is inside":           {"230000+0000", "001000+0000", at(23, 50), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mustWindow(t, tc.begin, tc.end).Effective().Contains(tc.at); got != tc.want {
@@ -50,17 +50,17 @@ func TestUntilNext(t *testing.T) {
 		earliest time.Time
 		latest   time.Time
 	}{
-		"before the window":                     {late, at(10, 0), false, at(22, 0), at(22, 45)},
-		"inside, without shift":                 {late, at(22, 10), false, at(46, 0), at(46, 45)},
-		"inside, with shift":                    {late, at(22, 10), true, at(22, 10), at(22, 45)},
-		"after the window":                      {late, at(23, 30), false, at(46, 0), at(46, 45)},
-		"after midnight in a spanning window":   {spanning, at(0, 5), false, at(23, 30), at(24, 15)},
-		"the same with shift":                   {spanning, at(0, 5), true, at(0, 5), at(0, 15)},
-		"before midnight in a spanning window":  {spanning, at(23, 40), false, at(47, 30), at(48, 15)},
-		"the same with shift, before midnight":  {spanning, at(23, 40), true, at(23, 40), at(24, 15)},
-		"between two spanning windows":          {spanning, at(12, 0), false, at(23, 30), at(24, 15)},
-		"no window at all, next day":            {Always, at(12, 0), false, at(24, 0), at(48, 0)},
-		"the begin itself still counts as next": {late, at(22, 0), false, at(22, 0), at(22, 45)},
+		"before the window":                         {late, at(10, 0), false, at(22, 0), at(22, 45)},
+		"inside, without shift":                     {late, at(22, 10), false, at(46, 0), at(46, 45)},
+		"inside, with shift":                        {late, at(22, 10), true, at(22, 10), at(22, 45)},
+		"after the window":                          {late, at(23, 30), false, at(46, 0), at(46, 45)},
+		"after midnight in a spanning window":       {spanning, at(0, 5), false, at(23, 30), at(24, 15)},
+		"the same with shift":                       {spanning, at(0, 5), true, at(0, 5), at(0, 15)},
+		"before midnight in a spanning window":      {spanning, at(23, 40), false, at(47, 30), at(48, 15)},
+		"the same with shift, before midnight":      {spanning, at(23, 40), true, at(23, 40), at(24, 15)},
+		"between two spanning windows":              {spanning, at(12, 0), false, at(23, 30), at(24, 15)},
+		"no window at all, next day":                {Always, at(12, 0), false, at(24, 0), at(48, 0)},
+		"the beginning itself still counts as next": {late, at(22, 0), false, at(22, 0), at(22, 45)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, fraction := range []float64{0, 0.25, 0.999999} {
@@ -74,7 +74,7 @@ func TestUntilNext(t *testing.T) {
 	}
 }
 
-// Skipping ahead must end at the same instants as going from occurrence to occurrence.
+// Skipping ahead must lead to the same times as going from occurrence to occurrence.
 func TestFirstRunAfterFollowsUntilNext(t *testing.T) {
 	jitter := HashJitter(7)
 	for _, w := range []Window{

@@ -20,7 +20,7 @@ const (
 	seed    = `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"Seed","metadata":{"name":"home"}}`
 )
 
-// summary is what a manifest is, and what its parser says.
+// summary identifies a manifest, with the problems of its parser.
 func summary(o *Object) string {
 	text := fmt.Sprintf("%s:%d %d %s %s/%s", o.File, o.Line(""), o.Document, o.Kind, o.Namespace, o.Name)
 	for _, p := range o.Problems {
@@ -57,7 +57,7 @@ func TestFormsOfManifests(t *testing.T) {
 				"stdin:9 2 Project /dev"},
 		},
 		"content on the line of marker": {"--- " + seed + "\n", []string{"stdin:1 1 Seed /home"}},
-		"dashes that are no marker": {
+		"dashes that are not a marker": {
 			project + "  annotations:\n    a: |-\n      ---\n      b\n",
 			[]string{"stdin:1 1 Project /dev"},
 		},
@@ -254,7 +254,7 @@ func TestSourcesOfManifests(t *testing.T) {
 	}
 	if _, err := Read([]string{"-"}, iotest.ErrReader(errors.New("lost")), file); err == nil ||
 		err.Error() != "read manifests: stdin: lost" {
-		t.Errorf("standard input that fails gives %v", err)
+		t.Errorf("failing standard input gives %v", err)
 	}
 	const limit = 1 << 20
 	large := write("large.yaml", project+strings.Repeat("#", limit))
@@ -286,7 +286,7 @@ func TestDecode(t *testing.T) {
 				`stdin:12 Shoot garden-dev/a: spec.provider.workers[0].Name: unknown field`,
 			},
 		},
-		"twice in JSON, beside a wrong value": {
+		"twice in JSON, and a wrong value": {
 			"{\"kind\": \"Shoot\",\n\"spec\": {\"region\": \"a\",\n\"region\": \"b\",\n\"purpose\": 1}}",
 			[]string{
 				`stdin:3 Shoot: spec.region: duplicate field`,

@@ -34,13 +34,13 @@ import (
 	"hortus.dev/hortus/local/provider/cloudcontroller"
 )
 
-// pod stands for all pods of a workload.
+// pod represents all pods of a workload.
 type pod struct {
 	namespace, name string
 	labels          map[string]string
 }
 
-// seed is what a seed with two control planes, an extension and nothing else consists of.
+// seed has the pods of a seed with two control planes, an extension and nothing else.
 type seed struct {
 	namespaces []*corev1.Namespace
 	services   []*corev1.Service
@@ -203,7 +203,7 @@ func TestControlPlanesDoNotReachEachOther(t *testing.T) {
 	}
 }
 
-// outside are the labels that lead out of the cluster's pods, in the order of the page.
+// outside are the labels for destinations outside of the cluster's pods, in the order of the page.
 var outside = []struct{ label, text string }{
 	{component.ReachDNS, "names"},
 	{component.ReachRuntimeAPI, "the seed's API server"},
@@ -212,7 +212,7 @@ var outside = []struct{ label, text string }{
 	{component.Cloud[2], "blocked ranges"},
 }
 
-// TestPage keeps the page of who reaches whom.
+// TestPage checks the page of allowed connections, and updates it on request.
 func TestPage(t *testing.T) {
 	s := newSeed(t)
 	policies := s.policies(t)

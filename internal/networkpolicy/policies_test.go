@@ -70,7 +70,7 @@ func TestNoRuleAllowsEverything(t *testing.T) {
 		for _, p := range General(namespace("garden", "garden"), n) {
 			for _, rule := range p.Spec.Egress {
 				if len(rule.To) == 0 {
-					t.Errorf("%s: policy %s lets pods reach everything", name, p.Name)
+					t.Errorf("%s: policy %s allows pods to reach everything", name, p.Name)
 				}
 			}
 		}
@@ -168,8 +168,8 @@ func TestServicesWithoutPodsHaveNoPolicies(t *testing.T) {
 	}
 }
 
-// TestEveryWayHasBothEnds makes random clusters: whatever is opened on the side of a Service is opened on the side of
-// labelled clients, and the other way round; all policies are in managed namespaces, and their names differ.
+// TestEveryWayHasBothEnds makes random clusters: every connection that is allowed on the side of a Service is allowed
+// on the side of labelled clients, and vice versa; all policies are in managed namespaces, and their names differ.
 func TestEveryWayHasBothEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	roles := []string{"garden", "shoot", "extension", "istio-ingress", "", "project"}
@@ -213,7 +213,7 @@ func TestEveryWayHasBothEnds(t *testing.T) {
 		}
 		for way, n := range in {
 			if out[way] != n {
-				t.Fatalf("%s is let in %d times but out %d times", way, n, out[way])
+				t.Fatalf("%s is allowed %d times for ingress, but %d times for egress", way, n, out[way])
 			}
 		}
 		if len(in) != len(out) {
@@ -222,7 +222,7 @@ func TestEveryWayHasBothEnds(t *testing.T) {
 	}
 }
 
-// ends counts the ways that a policy opens: client namespace and label, server namespace and pods, ports.
+// ends counts the connections that a policy allows: client namespace and label, server namespace and pods, ports.
 func ends(p *networkingv1.NetworkPolicy, in, out map[string]int) {
 	where := func(peer networkingv1.NetworkPolicyPeer) string {
 		if peer.NamespaceSelector == nil {

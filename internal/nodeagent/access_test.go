@@ -24,8 +24,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestJoin takes a node agent from its bootstrap token to a certificate on a real API server, with the permissions that
-// the gardenlet gives.
+// TestJoin has a node agent get a certificate with its bootstrap token from a real API server, with the permissions
+// that the gardenlet grants.
 func TestJoin(t *testing.T) {
 	e := env.Start(t)
 	e.Create(t, osc.Access()...)
@@ -126,7 +126,7 @@ func TestEnsureNeedsAnAccess(t *testing.T) {
 	}
 	if own.Host != "https://new" || string(own.CAData) != "ca" ||
 		!strings.Contains(n.read(t, config.KubeconfigFile), "https://new") {
-		t.Errorf("a changed URL is not taken over: %s", own.Host)
+		t.Errorf("a changed URL is not used: %s", own.Host)
 	}
 	now.Step(2 * time.Hour)
 	if _, err := access.Ensure(t.Context()); err == nil {

@@ -77,7 +77,7 @@ func (n *testNode) applier() *Applier {
 	return &Applier{Root: n.root, HostName: "node", Units: n.units, Images: n.images}
 }
 
-// apply does what the Reconciler does on a node that need not be drained.
+// apply does what the Reconciler does on a node that does not have to be drained.
 func (n *testNode) apply(raw []byte) error {
 	round, err := n.applier().begin(raw)
 	if err != nil {
@@ -92,7 +92,7 @@ func (n *testNode) apply(raw []byte) error {
 	return round.finish()
 }
 
-// applyThrough applies as a node agent does whose unit is started again whenever it ends.
+// applyThrough applies like a node agent whose unit is restarted whenever it ends.
 func (n *testNode) applyThrough(t *testing.T, raw []byte) {
 	t.Helper()
 	for range 3 {
@@ -104,7 +104,7 @@ func (n *testNode) applyThrough(t *testing.T, raw []byte) {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("the node agent restarts itself without end")
+	t.Fatal("the node agent restarts itself endlessly")
 }
 
 func rawOSC(t *testing.T, change func(*extensionsv1alpha1.OperatingSystemConfigSpec)) []byte {
@@ -165,7 +165,7 @@ func setImage(spec *extensionsv1alpha1.OperatingSystemConfigSpec, path, image st
 	}
 }
 
-// actions are the operations of a round that do something to running units.
+// actions are the operations of a round that affect running units.
 func actions(log []string) []string {
 	var out []string
 	for _, operation := range log {
@@ -219,12 +219,12 @@ func TestApplyChange(t *testing.T) {
 		want   []string // Actions.
 		check  func(t *testing.T, n *testNode)
 	}{
-		"the same again does nothing": {},
-		"a new patch version of the kubelet restarts just the kubelet": {
+		"an unchanged configuration has no effect": {},
+		"a new patch version of the kubelet restarts only the kubelet": {
 			change: func(s *extensionsv1alpha1.OperatingSystemConfigSpec) { setImage(s, config.KubeletBinary, "kubelet:2") },
 			want:   []string{"restart kubelet.service"},
 		},
-		"a new configuration of the kubelet restarts just the kubelet": {
+		"a new configuration of the kubelet restarts only the kubelet": {
 			change: func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
 				setFile(s, config.KubeletConfigFile, "maxPods: 2\n")
 			},
@@ -245,7 +245,7 @@ func TestApplyChange(t *testing.T) {
 			},
 			want: []string{"restart kubelet.service", "restart gardener-node-agent.service"},
 		},
-		"what is gone from the configuration goes from the node": {
+		"parts removed from the configuration are removed from the node": {
 			change: func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
 				s.Files = append(s.Files[:1], s.Files[2:]...) // Without /etc/other.
 				s.Units = s.Units[1:]                         // Without the drop-in of containerd.
@@ -271,7 +271,7 @@ func TestApplyChange(t *testing.T) {
 			change: func(s *extensionsv1alpha1.OperatingSystemConfigSpec) { s.CRIConfig.Containerd.SandboxImage = "pause:2" },
 			want:   []string{"restart containerd.service"},
 		},
-		"a unit can be switched off": {
+		"a unit can be disabled": {
 			change: func(s *extensionsv1alpha1.OperatingSystemConfigSpec) { s.Units[1].Enable = ptr.To(false) },
 			want:   []string{"stop kubelet.service"},
 		},
@@ -311,7 +311,7 @@ func TestApplyRestoresWhatANewRootDiskLacks(t *testing.T) {
 
 var errStop = errors.New("the process is killed here")
 
-// stopAt makes the n-th operation on units and images fail, from which on nothing works any more.
+// stopAt makes the nth operation on units and images fail, and all later ones.
 func (n *testNode) stopAt(limit int) {
 	count := 0
 	fail := func(string) error {
@@ -325,8 +325,8 @@ func (n *testNode) stopAt(limit int) {
 
 func (n *testNode) heal() { n.units.Fail, n.images.fail = nil, nil }
 
-// TestApplySurvivesStops stops the process at each operation; whatever comes next, the node ends up as if nothing had
-// happened, and the kubelet has been restarted after its program was replaced.
+// TestApplySurvivesStops stops the process at each operation. Whatever follows, the final state of the node is the same
+// as without a stop, and the kubelet has been restarted after its program was replaced.
 func TestApplySurvivesStops(t *testing.T) {
 	update := func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
 		setImage(s, config.KubeletBinary, "kubelet:2")
@@ -360,7 +360,7 @@ func TestApplySurvivesStops(t *testing.T) {
 					}
 				}
 				if change == nil && errors.Is(interrupted, errStop) {
-					return // Whether the kubelet has to be restarted depends on how far the first round came.
+					return // Whether the kubelet has to be restarted depends on the progress of the first round.
 				}
 				all := strings.Join(n.units.Log(), ",")
 				if !strings.Contains(all[strings.Index(all, "restart gardener-node-agent"):], "restart kubelet.service") {
@@ -426,7 +426,7 @@ func TestInstalledOS(t *testing.T) {
 	}
 }
 
-// TestUnitsAreReloadedForTheirFilesAlone spares systemd reading all its files anew.
+// TestUnitsAreReloadedForTheirFilesAlone: systemd has to reload all its files only if files of units have changed.
 func TestUnitsAreReloadedForTheirFilesAlone(t *testing.T) {
 	n := newNode(t)
 	n.applyThrough(t, rawOSC(t, nil))

@@ -11,8 +11,8 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestCertificatesOverTime: a node agent has a valid certificate for 9 years, as long as there is no need of another
-// CA, although it looks at it once a day only.
+// TestCertificatesOverTime: a node agent has a valid certificate for 9 years, as long as no other CA is needed, even if
+// it checks it only once a day.
 func TestCertificatesOverTime(t *testing.T) {
 	begin := time.Unix(2e9, 0)
 	clock := testclock.NewFakePassiveClock(begin)

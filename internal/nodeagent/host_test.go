@@ -53,7 +53,7 @@ func (h *host) apply() error {
 			return err
 		}
 		if again && h.pid() != before {
-			return errors.New("a configuration that was applied already changes the unit")
+			return errors.New("a configuration that has been applied changes the unit again")
 		}
 	}
 	return nil
@@ -68,7 +68,7 @@ func (h *host) pid() int {
 	return status.PID
 }
 
-// applyAll takes a unit through its life.
+// applyAll adds, changes and removes a unit.
 func (h *host) applyAll() {
 	h.t.Helper()
 	h.t.Cleanup(func() { _ = h.Units.Stop(context.Background(), hostUnit) })

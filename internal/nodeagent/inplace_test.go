@@ -16,10 +16,10 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
-// stops ends a process before or after one of what it does: the stop with the number at.
+// stops ends a process before or after one of its actions: at the stop with the number at.
 type stops struct {
 	at, count int
-	where     string // What the process was about to do, or had just done.
+	where     string // The action that the process was about to do, or had just done.
 }
 
 func (s *stops) pass(operation string) {
@@ -29,7 +29,7 @@ func (s *stops) pass(operation string) {
 	}
 }
 
-// newStops has the process stopped around what it does outside of its own files.
+// newStops stops the process around its actions outside of its own files.
 func newStops(a *agent, at int) *stops {
 	s := &stops{at: at}
 	a.units.Fail = func(operation string) error { s.pass("before " + operation); return nil }
@@ -71,8 +71,8 @@ func (a *agent) process(t *testing.T) (stopped bool) {
 	return false
 }
 
-// TestUpdatesInPlaceSurviveStops stops the node agent at each point of an update: the machine controller learns that it
-// has succeeded, also when the last change was made before the stop, and when another configuration has come meanwhile.
+// TestUpdatesInPlaceSurviveStops stops the node agent at each point of an update: its success is reported to the
+// machine controller, even if the last change was made before the stop, or if the configuration has changed meanwhile.
 func TestUpdatesInPlaceSurviveStops(t *testing.T) {
 	raw := func(os, kubelet, other string) []byte {
 		raw := inPlaceOSC(t, os, kubelet,
@@ -92,7 +92,7 @@ func TestUpdatesInPlaceSurviveStops(t *testing.T) {
 					a.InPlace.Run = func(context.Context, string, ...string) ([]byte, error) {
 						a.testNode.write(t, "/etc/os-release", "PRETTY_NAME=\"X 1.1.0\"\n")
 						a.testNode.write(t, bootIDFile, "boot-2\n")
-						panic(errStop) // The machine goes down.
+						panic(errStop) // The machine shuts down.
 					}
 					a.process(t)
 					a.drained(t)

@@ -28,7 +28,7 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/config"
 )
 
-// agent is a Reconciler with everything around it.
+// agent is a Reconciler with its environment.
 type agent struct {
 	*testNode
 	*Reconciler
@@ -103,7 +103,7 @@ func (a *agent) node(t *testing.T) *corev1.Node {
 	return n
 }
 
-// reconcile runs the Reconciler, again if it has restarted itself, or the kubelet has something new to report.
+// reconcile runs the Reconciler, again if it has restarted itself or the kubelet has reported a change.
 func (a *agent) reconcile(t *testing.T) (reconcile.Result, error) {
 	t.Helper()
 	for {
@@ -116,7 +116,8 @@ func (a *agent) reconcile(t *testing.T) (reconcile.Result, error) {
 	}
 }
 
-// kubelet reports what is installed, and that the node is ready, as the kubelet does. It returns whether that is news.
+// kubelet reports the installed versions, and that the node is ready, as the kubelet does. It returns whether that is a
+// change.
 func (a *agent) kubelet(t *testing.T) bool {
 	t.Helper()
 	n := &corev1.Node{}
@@ -161,12 +162,12 @@ func TestReconcileNewNode(t *testing.T) {
 	a.testNode.write(t, config.KubeletKubeconfig, "joined")
 	result := a.mustReconcile(t)
 	if result.RequeueAfter != time.Hour {
-		t.Errorf("looks again after %s, want the sync period", result.RequeueAfter)
+		t.Errorf("the next check is after %s, want the sync period", result.RequeueAfter)
 	}
 	got := a.node(t)
 	if got.Annotations[config.AnnotationChecksum] != change.Checksum(raw) ||
 		got.Labels[corev1beta1.LabelWorkerKubernetesVersion] != "1.36.3" {
-		t.Errorf("node after all is applied: %v %v", got.Labels, got.Annotations)
+		t.Errorf("node after everything is applied: %v %v", got.Labels, got.Annotations)
 	}
 	for _, path := range []string{config.BootstrapTokenFile, config.KubeletBootstrapKubeconfig} {
 		if a.read(t, path) != "(missing)" {
@@ -187,7 +188,7 @@ func TestReconcileWaitsItsTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.setSecret(t, rawOSC(t, func(s *extensionsv1alpha1.OperatingSystemConfigSpec) { setFile(s, "/etc/other", "2") }))
-	a.clock.Step(time.Hour) // Counts from when the change is seen.
+	a.clock.Step(time.Hour) // The time counts from the observation of the change.
 	if result := a.mustReconcile(t); result.RequeueAfter != 3*time.Minute {
 		t.Errorf("waits %s, want 3m", result.RequeueAfter)
 	}
@@ -216,7 +217,7 @@ func TestNodesWaitForTheirTurnOnce(t *testing.T) {
 		a.clock.Step(3 * time.Minute)
 		a.Applier.BeforeUnits = func(context.Context) error { return errors.New("killed") }
 		if _, err := a.reconcile(t); err == nil {
-			t.Fatal("the change was not begun")
+			t.Fatal("the change was not started")
 		}
 		a.Applier.BeforeUnits, a.seen = nil, pending{} // A new process.
 		if result := a.mustReconcile(t); result.RequeueAfter != time.Hour {
@@ -256,7 +257,7 @@ func inPlaceOSC(t *testing.T, os, kubelet string, update func(*extensionsv1alpha
 	})
 }
 
-// drained says what the machine controller says when it has drained the node.
+// drained sets the condition that the machine controller sets when it has drained the node.
 func (a *agent) drained(t *testing.T) {
 	t.Helper()
 	n := a.node(t)
@@ -313,7 +314,7 @@ func TestInPlaceUpdateOfTheOperatingSystem(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		run    func(a *agent) ([]byte, error)
-		failed string // What the annotation says; empty for success.
+		failed string // Text of the annotation; empty for success.
 	}{
 		"the command installs the version": {
 			run: func(a *agent) ([]byte, error) {
@@ -345,7 +346,7 @@ func TestInPlaceUpdateOfTheOperatingSystem(t *testing.T) {
 				t.Errorf("result is %q, want %q", got, want)
 			}
 			if tc.failed != "" {
-				// Somebody repairs the node; the next try succeeds and clears the failure.
+				// An operator repairs the node; the next attempt succeeds and clears the failure.
 				a.testNode.write(t, "/etc/os-release", "PRETTY_NAME=\"X 1.1.0\"\n")
 				a.mustReconcile(t)
 				if n = a.node(t); n.Labels[corev1beta1.LabelNodeUpdateResult] != corev1beta1.NodeUpdateResultSuccessful ||
@@ -374,11 +375,11 @@ func TestOSStateNext(t *testing.T) {
 		"the command was interrupted in this boot": {
 			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b"}}, osRun, "",
 		},
-		"the machine is going down": {
+		"the machine is shutting down": {
 			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(time.Minute)}},
 			osAwaitReboot, "",
 		},
-		"the machine does not go down": {
+		"the machine does not shut down": {
 			osState{announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(osRebootLimit)}},
 			osFailed,
 			"the update of the operating system to 1.1.0 did not restart the machine within 5m0s: it runs 1.0.0",
@@ -407,7 +408,7 @@ func TestOSStateNext(t *testing.T) {
 	}
 }
 
-// osUpdate is a drained node whose configuration asks for version 1.1.0 of the operating system.
+// osUpdate is a drained node whose configuration requests version 1.1.0 of the operating system.
 func osUpdate(t *testing.T) *agent {
 	t.Helper()
 	raw := func(os string) []byte {
@@ -426,9 +427,9 @@ func TestOperatingSystemThatRollsBack(t *testing.T) {
 	runs := 0
 	a.InPlace.Run = func(context.Context, string, ...string) ([]byte, error) { runs++; return nil, nil }
 	a.mustReconcile(t)
-	a.mustReconcile(t) // The machine is still going down.
+	a.mustReconcile(t) // The machine is still shutting down.
 	if result := a.node(t).Labels[corev1beta1.LabelNodeUpdateResult]; result != "" {
-		t.Errorf("result before the machine went down: %q", result)
+		t.Errorf("result before the machine was down: %q", result)
 	}
 	a.testNode.write(t, bootIDFile, "boot-2\n")
 	for range 2 { // The failure is final for this version.
@@ -444,7 +445,7 @@ func TestOperatingSystemThatRollsBack(t *testing.T) {
 // TestOperatingSystemUpdateIsInterrupted kills the node agent while the command runs.
 func TestOperatingSystemUpdateIsInterrupted(t *testing.T) {
 	for name, tc := range map[string]struct {
-		boot, installed string // What the next process finds.
+		boot, installed string // State that the next process finds.
 		runs            int
 		result          string
 	}{
@@ -502,7 +503,7 @@ func TestFailing(t *testing.T) {
 	var state failing
 	var restarts []time.Duration
 	for at := time.Duration(0); at <= 5*time.Minute; at += healthPeriod {
-		healthy := at == 40*time.Second // One good answer in between starts the count anew.
+		healthy := at == 40*time.Second // One success in between restarts the count.
 		var restart bool
 		if state, restart = state.next(start.Add(at), healthy); restart {
 			restarts = append(restarts, at)
@@ -516,9 +517,9 @@ func TestFailing(t *testing.T) {
 
 func TestMachineName(t *testing.T) {
 	for name, tc := range map[string]struct{ content, want string }{
-		"the name from the machine controller":   {"shoot--p--s-pool-z1-abc\n", "shoot--p--s-pool-z1-abc"},
-		"a placeholder that nobody has replaced": {config.MachineNamePlaceholder, "node"},
-		"no name at all":                         {"", "node"},
+		"the name from the machine controller": {"shoot--p--s-pool-z1-abc\n", "shoot--p--s-pool-z1-abc"},
+		"a placeholder that was not replaced":  {config.MachineNamePlaceholder, "node"},
+		"no name at all":                       {"", "node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -533,7 +534,7 @@ func TestMachineName(t *testing.T) {
 	}
 }
 
-// podsOf stands for the kubelet's own access.
+// podsOf simulates the kubelet's own access.
 func podsOf(c kubernetes.Interface) func() (kubernetes.Interface, error) {
 	return func() (kubernetes.Interface, error) { return c, nil }
 }

@@ -18,8 +18,8 @@ import (
 	"hortus.dev/hortus/test/systemdhost"
 )
 
-// TestUserDataOnAHostWithSystemd boots a machine by script as far as it can go without images: the script of the real
-// configuration runs beside the real systemd, and only what takes the node agent out of its image is another.
+// TestUserDataOnAHostWithSystemd boots a machine by script as far as possible without images: the script of the real
+// configuration runs with the real systemd; only the program that extracts the node agent from its image is replaced.
 func TestUserDataOnAHostWithSystemd(t *testing.T) {
 	initRan := "/run/init-ran"
 	spec := osc.Provision(osc.Values{

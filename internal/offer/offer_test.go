@@ -81,7 +81,7 @@ func data(name, kind, size string) corev1beta1.DataVolume {
 	return volume
 }
 
-// TestValidate keeps all that can be said in testdata/messages.golden.
+// TestValidate compares all messages with testdata/messages.golden.
 func TestValidate(t *testing.T) {
 	reserve := func(cpu, memory string) shootChange {
 		return pool(func(w *corev1beta1.Worker) {
@@ -104,7 +104,7 @@ func TestValidate(t *testing.T) {
 	}
 	cases := map[string]struct {
 		shoot, old *corev1beta1.Shoot
-		profile    func(*corev1beta1.CloudProfileSpec) // What is different there. May be nil.
+		profile    func(*corev1beta1.CloudProfileSpec) // Differences of the case. May be nil.
 	}{
 		"all is offered": {
 			shoot: shootWith(zones("a", "b"), volume(nil, "1Gi"), reserve("1", "1Gi"), dataVolumes(data("d", "", "1Gi"))),

@@ -28,12 +28,12 @@ func TestClaimChanges(t *testing.T) {
 		"another holder begins a new epoch": {prepared.Take("b", minute), Claim{Holder: "b", Epoch: 4, FenceTime: minute}},
 		"a destination is called":           {settled.Call("b"), called},
 		"a second call changes nothing":     {prepared.Call("b"), prepared},
-		"a call for somebody else starts over": {
+		"a call of another seed starts over": {
 			prepared.Call("c"), Claim{Holder: "a", Epoch: 3, Settled: true, Called: "c", FenceTime: minute},
 		},
-		"the destination answers":          {called.Answer("b"), prepared},
-		"an answer that nobody asked for":  {settled.Answer("b"), settled},
-		"an answer to a call that is over": {called.Answer("c"), called},
+		"the destination answers":      {called.Answer("b"), prepared},
+		"an answer without a call":     {settled.Answer("b"), settled},
+		"an answer to an earlier call": {called.Answer("c"), called},
 		"the garden has lost the Lease": {
 			Claim{}.Take("a", minute).AtLeast(3), Claim{Holder: "a", Epoch: 3, FenceTime: minute},
 		},
@@ -45,12 +45,12 @@ func TestClaimChanges(t *testing.T) {
 		"the holder has all it needs": {
 			Claim{Holder: "a", Epoch: 2}.Settle("a", minute), Claim{Holder: "a", Epoch: 2, Settled: true, FenceTime: minute},
 		},
-		"who takes over has nothing at first": {settled.Take("b", minute), Claim{Holder: "b", Epoch: 4, FenceTime: minute}},
+		"not settled after a take-over": {settled.Take("b", minute), Claim{Holder: "b", Epoch: 4, FenceTime: minute}},
 		"another fence time counts when it is longer": {settled.Take("a", time.Hour),
 			Claim{Holder: "a", Epoch: 3, Settled: true, FenceTime: time.Hour}},
 		"another fence time counts when it is settled": {settled.Settle("a", time.Second),
 			Claim{Holder: "a", Epoch: 3, Settled: true, FenceTime: time.Second}},
-		"taken from a seed that is gone": {prepared.TakeFrom("a", "b", time.Second),
+		"taken from a lost seed": {prepared.TakeFrom("a", "b", time.Second),
 			Claim{
 				Holder: "b", Epoch: 4, FenceTime: time.Second,
 				TakenOver: TakenOver{From: "a", Wait: metav1.Duration{Duration: minute}},
@@ -64,14 +64,14 @@ func TestClaimChanges(t *testing.T) {
 		"restored":                   {taken.Restored("b", now, 7, now), restored},
 		"restored once":              {restored.Restored("b", now.Add(time.Hour), 8, now), restored},
 		"restored after a hand-over": {settled.Restored("a", now, 7, now), settled},
-		"settled while it sleeps": {
+		"settled during hibernation": {
 			taken.Settle("b", minute).Forget(),
 			Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute, TakenOver: taken.TakenOver},
 		},
-		"settled after it was taken": {
+		"settled after a take-over": {
 			restored.Settle("b", minute).Forget(), Claim{Holder: "b", Epoch: 4, Settled: true, FenceTime: minute},
 		},
-		"taking back is a change of the holder": {
+		"a move back is a change of the holder": {
 			settled.Take("b", minute).Take("a", minute), Claim{Holder: "a", Epoch: 5, FenceTime: minute},
 		},
 	} {
@@ -89,14 +89,14 @@ func TestSuperseded(t *testing.T) {
 		epoch int64
 		want  bool
 	}{
-		"nobody has taken it":          {Claim{}, 0, false},
-		"the holder":                   {Claim{Holder: "a", Epoch: 1}, 1, false},
-		"another seed":                 {Claim{Holder: "b", Epoch: 2}, 1, true},
-		"another seed, etcd is gone":   {Claim{Holder: "b", Epoch: 2}, 0, true},
-		"called to take over":          {Claim{Holder: "b", Epoch: 2, Called: "a"}, 1, false},
-		"another one is called":        {Claim{Holder: "b", Epoch: 2, Called: "c"}, 1, true},
-		"the holder that calls others": {Claim{Holder: "a", Epoch: 2, Called: "c"}, 2, false},
-		"the garden is older":          {Claim{Holder: "b", Epoch: 1}, 2, false},
+		"nobody has taken it":         {Claim{}, 0, false},
+		"the holder":                  {Claim{Holder: "a", Epoch: 1}, 1, false},
+		"another seed":                {Claim{Holder: "b", Epoch: 2}, 1, true},
+		"another seed, etcd is gone":  {Claim{Holder: "b", Epoch: 2}, 0, true},
+		"called to take over":         {Claim{Holder: "b", Epoch: 2, Called: "a"}, 1, false},
+		"another one is called":       {Claim{Holder: "b", Epoch: 2, Called: "c"}, 1, true},
+		"the holder itself is called": {Claim{Holder: "a", Epoch: 2, Called: "c"}, 2, false},
+		"the garden is older":         {Claim{Holder: "b", Epoch: 1}, 2, false},
 	} {
 		if got := tc.claim.Superseded("a", tc.epoch); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
@@ -129,7 +129,7 @@ func TestClaimsAreStored(t *testing.T) {
 	for _, key := range []string{annotationFenceTime, annotationTakenOver} {
 		broken.Annotations = map[string]string{key: "x"}
 		if _, err := claimOf(broken); err == nil {
-			t.Errorf("%s with a value that makes no sense is accepted", key)
+			t.Errorf("%s with an invalid value is accepted", key)
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cluster holds objects of some sizes in bytes and answers like one behind a connection prepared by Bound.
+// cluster has objects of some sizes in bytes and responds like a connection prepared by Bound.
 type cluster struct {
 	client.Reader
 	sizes  []int64
-	limits []int64 // Of the requests.
+	limits []int64 // Limits of the requests.
 	// endless announces one empty page after the other.
 	endless bool
-	// err is what a list ends with.
+	// err is the error of a list.
 	err error
 }
 
@@ -34,7 +34,7 @@ func (c *cluster) List(ctx context.Context, list client.ObjectList, opts ...clie
 		list.SetContinue("x")
 		return nil
 	}
-	from := len(o.Continue) // The token has a character per object that has been read.
+	from := len(o.Continue) // The continue token has a character per object that has been read.
 	to := min(from+int(o.Limit), len(c.sizes))
 	response := &body{left: MaxResponse, budget: budgetOf(ctx)}
 	for _, size := range c.sizes[from:to] {
@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster cluster
 		limits  Limits
-		stopAt  int // Stops after a page with which there are so many objects.
+		stopAt  int // Stops after the page with which this number of objects is reached.
 		visited int
 		err     string
 		pages   []int64
@@ -88,7 +88,7 @@ func TestRead(t *testing.T) {
 			cluster: cluster{sizes: objects(1, MaxResponse+1)}, err: "one of more than 4 MiB",
 			pages: []int64{50, 25, 12, 6, 3, 1},
 		},
-		"an object as large as may be": {cluster: cluster{sizes: objects(1, MaxResponse)}, visited: 1, pages: []int64{50}},
+		"an object of the maximum size": {cluster: cluster{sizes: objects(1, MaxResponse)}, visited: 1, pages: []int64{50}},
 		"pages grow again": {
 			cluster: cluster{sizes: append(objects(2, 3*mib), objects(100, kib)...)}, visited: 102,
 			pages: []int64{50, 25, 12, 6, 3, 1, 1, 1, 2, 4, 8, 16, 32, 64},
@@ -153,8 +153,8 @@ func TestReadEnds(t *testing.T) {
 	}
 }
 
-// TestOtherResponsesAreNoPages: what a list needs besides its pages may be too large as well, which smaller pages do
-// not change.
+// TestOtherResponsesAreNoPages: other responses that a list needs may be too large, too, which smaller pages do not
+// change.
 func TestOtherResponsesAreNoPages(t *testing.T) {
 	c := &cluster{err: fmt.Errorf("ask for the kinds: %w", responseError{})}
 	err := Read(t.Context(), c, Limits{}, &corev1.NodeList{}, func(*corev1.NodeList) (bool, error) { return true, nil })

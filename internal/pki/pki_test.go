@@ -31,14 +31,14 @@ func TestIssue(t *testing.T) {
 		refused x509.ExtKeyUsage
 		end     time.Time
 	}{
-		"a server's certificate lasts as long as the CA when no validity is asked for": {
+		"a server's certificate is valid as long as the CA without a requested validity": {
 			request: Request{
 				CommonName: "api", DNSNames: []string{"api.example"}, IPs: []net.IP{net.IPv4(10, 0, 0, 1)}, Usage: Server,
 			},
 			usage: x509.ExtKeyUsageServerAuth, refused: x509.ExtKeyUsageClientAuth,
 			end: start.Add(caValidity),
 		},
-		"a client's certificate lasts as long as asked for": {
+		"a client's certificate has the requested validity": {
 			request: Request{
 				CommonName: "admin", Organizations: []string{"system:masters"}, DNSNames: []string{"api.example"}, Usage: Client,
 				Validity: time.Hour,
@@ -71,7 +71,7 @@ func TestIssue(t *testing.T) {
 			}
 			options.KeyUsages = []x509.ExtKeyUsage{tc.refused}
 			if _, err := cert.Verify(options); err == nil {
-				t.Error("Verify accepts the certificate for the wrong side")
+				t.Error("Verify accepts the certificate for the wrong usage")
 			}
 			if diff := cmp.Diff(tc.request.Organizations, cert.Subject.Organization); diff != "" {
 				t.Errorf("organizations mismatch (-want +got):\n%s", diff)
@@ -88,7 +88,7 @@ func TestIssue(t *testing.T) {
 
 func TestIssueNeedsAUsage(t *testing.T) {
 	if _, err := newTestCA(t).Issue(Request{CommonName: "x"}); err == nil {
-		t.Error("Issue made a certificate that is good for nothing")
+		t.Error("Issue returned a certificate without a usage")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"hortus.dev/hortus/internal/maintenance"
 )
 
-// landscape is a garden as an operator runs it: five minors a year, each in several patches that expire one after the
-// other, a monthly machine image, and Shoots that are a little behind, with nightly hibernation on a third of them.
+// landscape is a realistic garden: five minor versions with several patch versions each that expire one after the
+// other, a monthly machine image, and Shoots that are slightly outdated, a third of them with nightly hibernation.
 func landscape(shoots int) *fleet.Fleet {
 	start := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
 	date := func(days int) *metav1.Time { return &metav1.Time{Time: start.AddDate(0, 0, days)} }
@@ -86,7 +86,7 @@ func landscape(shoots int) *fleet.Fleet {
 	return o
 }
 
-// BenchmarkTwoYears plans two years of 20,000 Shoots. The numbers to hold are 5 s on two processors and 500 MB.
+// BenchmarkTwoYears plans two years of 20,000 Shoots. The limits are 5 s on two processors and 500 MB.
 func BenchmarkTwoYears(b *testing.B) {
 	at := time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC)
 	for b.Loop() {

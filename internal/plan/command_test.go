@@ -89,11 +89,11 @@ func TestCommandErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown output":        {[]string{"-o", "xml"}, `--output: unsupported value: "xml"`},
-		"an unknown Shoot":         {[]string{"-f", "testdata/fleet.yaml", "nobody"}, `Shoot "nobody" not found`},
-		"an end before the begin":  {[]string{"--until", "2020-01-01"}, "is before the begin"},
-		"an end that is no time":   {[]string{"--until", "soon"}, "nor a span"},
-		"a file that is not there": {[]string{"-f", "testdata/none.yaml"}, "read manifests"},
+		"an unknown output":           {[]string{"-o", "xml"}, `--output: unsupported value: "xml"`},
+		"an unknown Shoot":            {[]string{"-f", "testdata/fleet.yaml", "nobody"}, `Shoot "nobody" not found`},
+		"an end before the beginning": {[]string{"--until", "2020-01-01"}, "is before the begin"},
+		"an end that is not a time":   {[]string{"--until", "soon"}, "nor a span"},
+		"a missing file":              {[]string{"-f", "testdata/none.yaml"}, "read manifests"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := execute(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -247,7 +247,7 @@ func TestStepsOfUnusualShoots(t *testing.T) {
 			change("          version: 1.0.0\n", ""),
 			line("true", "false", "1.25.4", `{"name":"w","image":"linux","imageVersion":"2.0.0"}`) + `"Control Plane: Updated`,
 		},
-		"machine type gone: images stay, and nothing has failed": {
+		"missing machine type: images stay, and nothing has failed": {
 			change("type: small", "type: gone"),
 			line("true", "false", "1.25.4", pool) + `"Control Plane: Updated`,
 		},

@@ -37,9 +37,9 @@ var (
 )
 
 // world is a garden in memory: one profile, one Shoot, the rules of the API server that depend on versions, and a
-// gardenlet that does at once what operations ask for.
+// gardenlet that carries out operations at once.
 type world struct {
-	client.Client // Nothing else may be called.
+	client.Client // All other calls panic.
 	clock         *clocktesting.FakeClock
 	profile       *corev1beta1.CloudProfile
 	compiled      *versionclass.Profile
@@ -83,7 +83,7 @@ func (w *world) Update(_ context.Context, object client.Object, options ...clien
 	return nil
 }
 
-// refuse is what the API server says about versions: skew, and what admission finds.
+// refuse returns the API server's errors about versions: skew, and the findings of admission.
 func (w *world) refuse(updated *corev1beta1.Shoot) field.ErrorList {
 	errs := versionclass.ValidateShootVersions(updated, w.shoot, w.compiled, w.clock.Now())
 	controlPlane := semver.MustParse(updated.Spec.Kubernetes.Version)
@@ -101,7 +101,7 @@ func (w *world) store(s *corev1beta1.Shoot) {
 	n, _ := strconv.Atoi(w.shoot.ResourceVersion)
 	s.ResourceVersion = strconv.Itoa(n + 1)
 	w.note(s)
-	// The gardenlet: whatever is asked for is done at once.
+	// The gardenlet carries out all operations at once.
 	for _, operation := range strings.Split(s.Annotations[corev1beta1.AnnotationOperation], ";") {
 		now := metav1.NewTime(w.clock.Now())
 		if !strings.HasPrefix(operation, "rotate-") {
@@ -124,7 +124,7 @@ func (w *world) store(s *corev1beta1.Shoot) {
 	w.shoot = s
 }
 
-// note writes down which versions have changed.
+// note records the versions that have changed.
 func (w *world) note(s *corev1beta1.Shoot) {
 	add := func(what, from, to string) {
 		if from != to {
@@ -171,7 +171,7 @@ func (s status) Patch(
 	if err := s.world.conflict(patched); err != nil {
 		return err
 	}
-	stored := s.world.shoot.DeepCopy() // A patch holds only what the controllers change.
+	stored := s.world.shoot.DeepCopy() // A patch contains only the changes of the controllers.
 	stored.Annotations = patched.Annotations
 	stored.Status.LastMaintenance = patched.Status.LastMaintenance
 	stored.Status.LastHibernationTriggerTime = patched.Status.LastHibernationTriggerTime
@@ -180,11 +180,11 @@ func (s status) Patch(
 	return nil
 }
 
-// live runs the real controllers on one Shoot, from timer to timer.
+// live runs the real controllers for one Shoot, from timer to timer.
 func (w *world) live(t *testing.T, jitter decision.Jitter, until time.Time) {
 	t.Helper()
 	recorder := events.NewFakeRecorder(0)
-	recorder.Events = nil // Thousands of events nobody reads.
+	recorder.Events = nil // Discards thousands of events.
 	maintainer := &maintenance.Reconciler{
 		Garden: w, Clock: w.clock, Jitter: jitter, Recorder: recorder, Profiles: &maintenance.Profiles{},
 	}
@@ -219,7 +219,7 @@ func (w *world) live(t *testing.T, jitter decision.Jitter, until time.Time) {
 			t.Fatal(err)
 		}
 		if result.RequeueAfter <= 0 {
-			t.Fatalf("maintenance at %s does not come back", next)
+			t.Fatalf("maintenance at %s requests no further reconciliation", next)
 		}
 		nextMaintenance = next.Add(result.RequeueAfter)
 	}
@@ -373,8 +373,8 @@ func randomShoot(rng *rand.Rand, start time.Time) *corev1beta1.Shoot {
 	return s
 }
 
-// The plan must be what the controller then does: the same changes at the same instants, the same rotations, and
-// failures exactly while the plan shows a dead end.
+// The controllers must do what the plan shows: the same changes at the same times, the same rotations, and failures
+// exactly while the plan shows a dead end.
 func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 	changes, ends, refusals, rotations := 0, 0, 0, 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*fleets) && !t.Failed(); seed++ {
@@ -435,6 +435,6 @@ func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 	}
 	t.Logf("%d changes, %d dead ends, %d refusals, %d rotations", changes, ends, refusals, rotations)
 	if *fleets >= 500 && (changes < *fleets || ends < *fleets/10 || refusals < *fleets/100 || rotations < *fleets) {
-		t.Error("the fleets are too calm to show anything")
+		t.Error("the fleets have too few changes for a meaningful test")
 	}
 }

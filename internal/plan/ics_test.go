@@ -11,7 +11,7 @@ import (
 	"hortus.dev/hortus/internal/maintenance"
 )
 
-// The calendar must open in somebody else's parser and hold what the plan does.
+// Another parser must accept the calendar, which must contain the changes of the plan.
 func TestCalendarOpens(t *testing.T) {
 	begin := time.Date(2026, 5, 14, 22, 0, 0, 0, time.UTC)
 	window := Interval{begin, begin.Add(45 * time.Minute)}
@@ -63,6 +63,6 @@ func TestCalendarOpens(t *testing.T) {
 		t.Errorf("dead end on %s, %v", day, err)
 	}
 	if events[0].Id() == events[1].Id() || events[0].Id() == "" {
-		t.Error("events have no identity of their own")
+		t.Error("events have no unique IDs")
 	}
 }

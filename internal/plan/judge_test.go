@@ -21,7 +21,7 @@ var (
 	judgedSeed   = flag.Uint64("judged-seed", 1, "seed of the first fleet of TestStepsAgreeWithTheJudge")
 )
 
-// chance draws the cases of the judge.
+// chance generates the cases of the judge.
 type chance struct{ *rand.Rand }
 
 func (c chance) of(percent int) bool { return c.IntN(100) < percent }
@@ -30,7 +30,7 @@ func oneOf[T any](c chance, values ...T) T { return values[c.IntN(len(values))] 
 
 var judgedNow = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 
-// moment lies around now, and sometimes exactly there, where 'strictly before' counts.
+// moment is a time near now, and sometimes exactly now, where 'strictly before' matters.
 func (c chance) moment() string {
 	return judgedNow.Add(time.Duration(c.IntN(7)-3) * oneOf(c, time.Second, time.Hour, 24*time.Hour)).Format(time.RFC3339)
 }
@@ -47,7 +47,7 @@ func (c chance) version(v string) judgedVersion {
 				}{class, ""})
 			}
 		}
-		// Stages begin one after the other; the first may always have begun.
+		// Stages begin one after the other; the first one may have no beginning.
 		begin := judgedNow.Add(-time.Duration(c.IntN(5)) * 24 * time.Hour)
 		for i := range version.Lifecycle {
 			if i > 0 || c.of(50) {
@@ -166,7 +166,7 @@ func (c chance) profile() *judgedProfileSpec {
 	return p
 }
 
-// overlay is a NamespacedCloudProfile: other dates, and images, versions and machine types of its own.
+// overlay is a NamespacedCloudProfile with other dates, and additional images, versions and machine types.
 func (c chance) overlay(parent string, of *judgedProfileSpec) *judgedProfileSpec {
 	p := &judgedProfileSpec{}
 	p.Parent = &struct {
@@ -222,7 +222,7 @@ func (c chance) shoot(all *judgedCase, i int) judgedShoot {
 	case 0:
 		s.Spec.CloudProfile, s.Spec.CloudProfileName = nil, "p1"
 	case 1:
-		s.Spec.CloudProfileName = "p0" // The reference wins.
+		s.Spec.CloudProfileName = "p0" // The reference takes precedence.
 	case 2, 3, 4:
 		s.Metadata.Namespace = "garden-a"
 		s.Spec.CloudProfile.Kind, s.Spec.CloudProfile.Name = "NamespacedCloudProfile", "n"
@@ -230,7 +230,7 @@ func (c chance) shoot(all *judgedCase, i int) judgedShoot {
 	profile := all.profileOf(&s)
 	kubernetes := func() string {
 		if c.of(10) {
-			return fmt.Sprintf("1.%d.%d", 23+c.IntN(6), c.IntN(14)) // Perhaps in no CloudProfile.
+			return fmt.Sprintf("1.%d.%d", 23+c.IntN(6), c.IntN(14)) // Possibly not in the CloudProfile.
 		}
 		return oneOf(c, profile.Kubernetes.Versions...).Version
 	}
@@ -363,7 +363,7 @@ func (c chance) fleet() *judgedCase {
 	return all
 }
 
-// manifests are the fleet as documents, Shoots and profiles mixed up.
+// manifests are the fleet as documents, with Shoots and profiles in random order.
 func (all *judgedCase) manifests(c chance) string {
 	var documents []string
 	add := func(object any) {
@@ -393,8 +393,8 @@ func (all *judgedCase) manifests(c chance) string {
 	return strings.Join(documents, "\n---\n")
 }
 
-// TestStepsAgreeWithTheJudge draws fleets and compares 'hortus plan --step' with the judge. A difference names the
-// seed; -judged-seed=N -judged-fleets=1 replays it.
+// TestStepsAgreeWithTheJudge generates fleets and compares 'hortus plan --step' with the judge. A difference is
+// reported with its seed; -judged-seed=N -judged-fleets=1 replays it.
 func TestStepsAgreeWithTheJudge(t *testing.T) {
 	changed, failed, still := 0, 0, 0
 	for seed := *judgedSeed; seed < *judgedSeed+uint64(*judgedFleets); seed++ {
@@ -441,12 +441,12 @@ func TestStepsAgreeWithTheJudge(t *testing.T) {
 	}
 	t.Logf("%d Shoots change, %d fail, %d stay", changed, failed, still)
 	if *judgedFleets >= 100 && min(changed, failed, still) < 1000 {
-		t.Error("one outcome is rare: the cases say little")
+		t.Error("one outcome is rare: the cases cover too little")
 	}
 }
 
-// comparable cuts lines to what the judge says of them: it knows no texts of errors, and tells only the begin of a
-// line about credentials. Lines about the API server and about aborted steps are no results.
+// comparable cuts lines to the parts that the judge has: it has no texts of errors, and only the beginning of lines
+// about credentials. Lines about the API server and about aborted steps are not results.
 func comparable(want, got []string) []string {
 	got = slices.DeleteFunc(slices.Clone(got), func(line string) bool {
 		return strings.HasPrefix(line, "The API server will refuse") ||

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The judge of this file decides a step a second time, from the documented rules alone: it reads its own cut of the
-// manifests, spells out every table, sorts nothing and shares no code with the planner.
+// The judge in this file decides a step a second time, from the documented rules alone: it parses the manifests with
+// its own types, has its own tables, sorts nothing and shares no code with the planner.
 
 type judgedVersion struct {
 	Version        string `json:"version"`
@@ -161,7 +161,7 @@ type judgedRotation struct {
 	Completion string `json:"lastCompletionTime,omitempty"`
 }
 
-// numbers are the parts of a version; versions of the judge have exactly three.
+// numbers are the parts of a version; the judge's versions have exactly three.
 func numbers(version string) (n [3]int) {
 	for i, part := range strings.SplitN(version, ".", 3) {
 		var err error
@@ -178,7 +178,7 @@ func sameMajor(a, b string) bool { return numbers(a)[0] == numbers(b)[0] }
 
 func sameMinor(a, b string) bool { return sameMajor(a, b) && numbers(a)[1] == numbers(b)[1] }
 
-// before tells whether a moment of a manifest lies strictly before now.
+// before tells whether a time in a manifest is strictly before now.
 func before(moment string, now time.Time) bool {
 	at, err := time.Parse(time.RFC3339, moment)
 	if err != nil {
@@ -228,8 +228,8 @@ func keep(versions []judgedVersion, accept func(judgedVersion) bool) []judgedVer
 	return kept
 }
 
-// updateTo is what an auto update picks among the versions of a line: the highest that is not deprecated, else the
-// highest. Previews, expired ones and those not yet available are no targets.
+// updateTo returns the version of a line that an automatic update chooses: the highest that is not deprecated, else the
+// highest. Preview, expired and unavailable versions are not chosen.
 func updateTo(versions []judgedVersion, current string, now time.Time, line func(a, b string) bool) string {
 	targets := keep(versions, func(v judgedVersion) bool {
 		class := v.classAt(now)
@@ -243,12 +243,12 @@ func updateTo(versions []judgedVersion, current string, now time.Time, line func
 }
 
 type ruling struct {
-	to     string // Empty: stays.
+	to     string // Empty: no update.
 	failed bool
 	reason string
 }
 
-// rule is the table of what is due, and the order of auto and force update.
+// rule is the table of due updates, and the order of automatic and forced ones.
 func rule(
 	versions []judgedVersion, current string, auto bool, now time.Time, subject string, autoTo, forceTo func() string,
 ) ruling {
@@ -305,7 +305,7 @@ func ruleKubernetes(profile *judgedProfileSpec, current string, auto bool, now t
 		})
 }
 
-// constraintHolds knows the constraints that the generator writes: one operator and a version of two or three parts.
+// constraintHolds supports the constraints that the generator writes: one operator and a version of two or three parts.
 func constraintHolds(constraint, version string) bool {
 	for _, part := range strings.Split(constraint, ",") {
 		operator, bound, _ := strings.Cut(strings.TrimSpace(part), " ")
@@ -431,7 +431,7 @@ func ruleImage(image *judgedImage, versions []judgedVersion, current string, aut
 			return to
 		},
 		func() string {
-			// line is the number of the minor or major that a version belongs to, or -1 if it is no later line.
+			// line is the number of the minor or major version that a version belongs to, or -1 if it is not a later line.
 			line := func(v judgedVersion) int {
 				n, c := numbers(v.Version), numbers(current)
 				switch {
@@ -468,7 +468,7 @@ func ruleImage(image *judgedImage, versions []judgedVersion, current string, aut
 		})
 }
 
-// profileOf merges what a Shoot refers to.
+// profileOf merges the profiles that a Shoot refers to.
 func (c *judgedCase) profileOf(s *judgedShoot) *judgedProfileSpec {
 	kind, name := "CloudProfile", s.Spec.CloudProfileName
 	if ref := s.Spec.CloudProfile; ref != nil {
@@ -524,7 +524,7 @@ type judgedCase struct {
 	shoots     []judgedShoot
 }
 
-// judge is the ruling on one Shoot, as a Step whose reasons leave out the errors.
+// judge decides the step of one Shoot. Its reasons omit the errors.
 func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
 	step := Step{
 		Namespace: s.Metadata.Namespace, Name: s.Metadata.Name, KubernetesVersion: s.Spec.Kubernetes.Version,
@@ -558,7 +558,7 @@ func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
 		known := slices.IndexFunc(profile.Images,
 			func(i judgedImage) bool { return strings.EqualFold(i.Name, pool.Machine.Image.Name) })
 		if machineType == nil || known < 0 {
-			images = nil // Pools before this one keep what they got, and nothing is reported.
+			images = nil // Pools before this one keep their updates, and nothing is reported.
 			break
 		}
 		kubelet := s.Spec.Kubernetes.Version
@@ -612,7 +612,7 @@ func (c *judgedCase) judge(s *judgedShoot, now time.Time) Step {
 	return step
 }
 
-// credentials are the rotations that start by themselves: the begin of the line that reports each.
+// credentials are the automatic rotations: the beginning of the line that reports each.
 func (s *judgedShoot) credentials(now time.Time) (lines []string) {
 	if s.Spec.Maintenance == nil || s.Spec.Maintenance.AutoRotation == nil {
 		return nil

@@ -12,8 +12,9 @@ import (
 	"hortus.dev/hortus/internal/maintenance"
 )
 
-// Over random updates of random Shoots: the pools that a plan says are rolled, or updated in place, are those whose
-// hash changes, of either version. A plan only updates versions, so the hashes agree about every one of its changes.
+// For random updates of random Shoots, the pools that are rolled, or updated in place, according to a plan are those
+// whose hash changes, in either version of the hash. A plan only updates versions, so both hashes agree about all of
+// its changes.
 func TestPlannedRollsAreThoseOfTheHashes(t *testing.T) {
 	const runs = 2000
 	strategies := []corev1beta1.MachineUpdateStrategy{

@@ -15,18 +15,18 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestMachinesOnARealServer follows a machine from its first certificate to the end of its rights: through the caches
+// TestMachinesOnARealServer follows a machine from its first certificate to the end of its permissions, with the caches
 // and watches of the real manager.
 func TestMachinesOnARealServer(t *testing.T) {
 	e := env.Shared(t)
 	ctx := t.Context()
 	namespace := e.Namespace(t, nil).Name
 	start(t, e, namespace)
-	name := env.Name("m-") + "-klmno" // The end makes the ID of the token, 6b6c6d.
+	name := env.Name("m-") + "-klmno" // The suffix determines the ID of the token, 6b6c6d.
 	machine := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	e.Create(t, machine)
 
-	// The request comes before the machine has its node.
+	// The request is created before the machine has its node.
 	request := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: env.Name("csr-")},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
@@ -53,12 +53,12 @@ func TestMachinesOnARealServer(t *testing.T) {
 	e.Create(t, node)
 	meta := metav1.ObjectMeta{Name: "gardener.cloud:machine:" + name}
 	role, binding := &rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta}
-	env.Eventually(t, "the role notes the Node", func() (bool, error) {
+	env.Eventually(t, "the role records the Node", func() (bool, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(role), role)
 		return role.Annotations["worker.hortus.dev/node-uid"] == string(node.UID), err
 	})
 
-	// Somebody takes the label away by which the cache knows the role, widens it, and binds another one.
+	// A user removes the label by which the cache selects the role, adds rules to it, and changes the binding.
 	want := len(role.Rules)
 	wider := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
 	role.Labels, role.Rules = nil, append(role.Rules, wider)
@@ -74,7 +74,7 @@ func TestMachinesOnARealServer(t *testing.T) {
 	if err := e.Client.Create(ctx, foreign); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	env.Eventually(t, "the rights are corrected", func() (bool, error) {
+	env.Eventually(t, "the permissions are corrected", func() (bool, error) {
 		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(role), role); err != nil {
 			return false, err
 		}
@@ -83,7 +83,8 @@ func TestMachinesOnARealServer(t *testing.T) {
 			binding.RoleRef.Name == role.Name, err
 	})
 
-	// The machine is gone: its rights stay with its Node, and end with it, also if another one of the name comes at once.
+	// The machine is gone: its permissions stay as long as its Node, even if a new Node with the same name is created at
+	// once.
 	if err := e.Client.Delete(ctx, machine); err != nil {
 		t.Fatal(err)
 	}

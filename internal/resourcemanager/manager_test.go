@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		env.WithScheme(resourcesv1alpha1.AddToScheme, machinev1alpha1.AddToScheme))
 }
 
-// counting counts the requests that are no watches.
+// counting counts all requests except watches.
 type counting struct {
 	http.RoundTripper
 	n *atomic.Int64
@@ -51,7 +51,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// start runs the whole resource-manager for a namespace until the test ends. Source and target are the same cluster.
+// start runs the complete resource-manager for a namespace until the test ends. Source and target are the same cluster.
 func start(t *testing.T, e *env.Environment, namespace string) *atomic.Int64 {
 	t.Helper()
 	requests := &atomic.Int64{}
@@ -130,7 +130,7 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 		Spec: resourcesv1alpha1.ManagedResourceSpec{
 			SecretRefs: []corev1.LocalObjectReference{{Name: "s"}}, InjectLabels: map[string]string{"in": "1"},
 		}}
-	for _, o := range []client.Object{mr, secret} { // The Secret comes late.
+	for _, o := range []client.Object{mr, secret} { // The Secret is created later.
 		if err := e.Client.Create(ctx, o); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 	wait("ResourcesHealthy=True(ResourcesHealthy)")
 	wait("ResourcesProgressing=False(ResourcesRolledOut)")
 
-	// Idle, with a check every two seconds: nothing is asked for.
+	// While idle, with a check every two seconds, there are no requests.
 	env.Eventually(t, "no requests while idle", func() (bool, error) {
 		before := requests.Load()
 		time.Sleep(5 * time.Second)
@@ -298,10 +298,10 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 		return len(request.Status.Conditions) == 1 && request.Status.Conditions[0].Type == certificatesv1.CertificateApproved,
 			err
 	})
-	// The rights come before the certificate.
+	// The permissions are granted before the certificate.
 	rights := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:machine:pool-z1-abcde"}}
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(rights), rights); err != nil {
-		t.Errorf("the machine has a certificate, but no rights: %v", err)
+		t.Errorf("the machine has a certificate, but no permissions: %v", err)
 	}
 
 	access := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shoot-access-x",

@@ -31,13 +31,13 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// webhookServer is a resource-manager whose webhooks the shared API server asks.
+// webhookServer is a resource-manager whose webhooks the shared API server calls.
 type webhookServer struct {
 	stop func()
 }
 
-// serveWebhooks runs the resource-manager of a class, which nothing but webhooks is selected for, and tells the API
-// server of them as a gardenlet does, but for the address.
+// serveWebhooks runs the resource-manager of a class with webhooks only, and registers them with the API server as a
+// gardenlet does, except for the address.
 func serveWebhooks(
 	t *testing.T, e *env.Environment, class string, c *admissionregistrationv1.MutatingWebhookConfiguration,
 ) webhookServer {
@@ -99,10 +99,10 @@ func serveWebhooks(
 	return s
 }
 
-// admitted is an object, and what becomes of it in the API server.
+// admitted is an object, and its changes in the API server.
 type admitted struct {
 	object client.Object
-	// want describes what the webhooks have made of it; empty is nothing, which must not need them.
+	// want describes the changes of the webhooks; empty means none, for which no webhook may be called.
 	want string
 }
 
@@ -115,7 +115,7 @@ func checkAdmission(t *testing.T, e *env.Environment, server webhookServer, case
 		return changes(tc.object, object), err
 	}
 	for name, tc := range cases {
-		// The configuration takes a moment to reach the API server.
+		// The configuration takes effect in the API server after a moment.
 		env.Eventually(t, name, func() (bool, error) {
 			got, err := create(tc)
 			if err == nil && got != tc.want {
@@ -133,7 +133,7 @@ func checkAdmission(t *testing.T, e *env.Environment, server webhookServer, case
 	}
 }
 
-// changes describes what webhooks change.
+// changes describes the changes of webhooks.
 func changes(before, after client.Object) string {
 	var out []string
 	switch after := after.(type) {
@@ -213,9 +213,9 @@ func deployed(t *testing.T, namespace string) map[string]*corev1.Pod {
 			t.Fatal(err)
 		}
 		for document := range strings.SplitSeq(string(content), "---\n") {
-			d := &appsv1.StatefulSet{} // Has the fields in question in common with Deployments and DaemonSets.
+			d := &appsv1.StatefulSet{} // The relevant fields are the same in Deployments and DaemonSets.
 			if err := yaml.Unmarshal([]byte(document), d); err != nil {
-				continue // Something else, which has no pods.
+				continue // Another object, which has no pods.
 			}
 			pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
 			if d.Namespace != namespace || len(pod.Spec.Containers) == 0 {
@@ -280,7 +280,7 @@ func TestWebhooksOfAShoot(t *testing.T) {
 	cases := map[string]admitted{
 		"a pod that has all":               {object: system(nil)},
 		"a pod whose account has no token": {system(frugal), "volume kube-api-access-gardener"},
-		"a pod that wants no token": {object: system(func(p *corev1.Pod) {
+		"a pod that disables the token": {object: system(func(p *corev1.Pod) {
 			frugal(p)
 			p.Spec.AutomountServiceAccountToken = ptr.To(false)
 		})},
@@ -396,7 +396,7 @@ func TestWebhooksOfASeed(t *testing.T) {
 	checkAdmission(t, e, server, cases)
 }
 
-// freePort is a port of this machine that nobody listens on.
+// freePort is an unused port of this machine.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

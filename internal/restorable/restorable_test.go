@@ -44,10 +44,10 @@ func TestInvalidPoints(t *testing.T) {
 
 func TestPointsOnlyGrow(t *testing.T) {
 	for name, tc := range map[string]struct{ is, next, want Point }{
-		"the first one":              {Point{}, Point{three, 7}, Point{three, 7}},
-		"a later one":                {Point{three, 7}, Point{three.Add(time.Hour), 9}, Point{three.Add(time.Hour), 9}},
-		"an earlier one":             {Point{three.Add(time.Hour), 9}, Point{three, 7}, Point{three.Add(time.Hour), 9}},
-		"a clock that has gone back": {Point{three.Add(time.Hour), 7}, Point{three, 9}, Point{three.Add(time.Hour), 9}},
+		"the first one":             {Point{}, Point{three, 7}, Point{three, 7}},
+		"a later one":               {Point{three, 7}, Point{three.Add(time.Hour), 9}, Point{three.Add(time.Hour), 9}},
+		"an earlier one":            {Point{three.Add(time.Hour), 9}, Point{three, 7}, Point{three.Add(time.Hour), 9}},
+		"a clock that was set back": {Point{three.Add(time.Hour), 7}, Point{three, 9}, Point{three.Add(time.Hour), 9}},
 	} {
 		if got := tc.is.Later(tc.next); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
@@ -71,7 +71,7 @@ func TestProblem(t *testing.T) {
 		"an earlier time":         {annotation: "2026-01-31T15:00:00Z 1000", at: three.Add(-time.Second), want: early},
 		"the time itself":         {annotation: "2026-01-31T15:00:00Z 1000", at: three},
 		"nothing known":           {revision: 999999999, want: unknown},
-		"nothing known of times":  {at: three, want: unknown},
+		"unknown times":           {at: three, want: unknown},
 		"no backups":              {annotation: "-", revision: 7, want: "has no backups"},
 		"an annotation by others": {annotation: "soon", revision: 7, failure: "invalid time"},
 	} {

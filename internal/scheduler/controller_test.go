@@ -61,7 +61,7 @@ func newGarden(t *testing.T) *testGarden {
 	return g
 }
 
-// seed creates a Seed that looks ready and has so many places.
+// seed creates a ready Seed with the given number of places.
 func (g *testGarden) seed(region, places string) *corev1beta1.Seed {
 	g.t.Helper()
 	ref := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: g.namespace, Name: "cloud"}
@@ -108,7 +108,7 @@ func (g *testGarden) shoot(change ...func(*corev1beta1.Shoot)) *corev1beta1.Shoo
 	return s
 }
 
-// reconciler is stepped: it reads what is there now.
+// reconciler is stepped: it reads the present objects.
 func (g *testGarden) reconciler(name string) (*Reconciler, *events.FakeRecorder) {
 	recorder := events.NewFakeRecorder(20)
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -137,7 +137,7 @@ func (g *testGarden) patch(o client.Object, patch string) {
 	}
 }
 
-// delete deletes a Shoot as a gardenlet would end its deletion.
+// delete deletes a Shoot as at the end of its deletion by a gardenlet.
 func (g *testGarden) delete(s *corev1beta1.Shoot) {
 	g.t.Helper()
 	g.get(s)
@@ -174,7 +174,7 @@ func TestEverySchedulerPlacesItsOwnShoots(t *testing.T) {
 		t.Errorf("seed is %q, want %q", got, there.Name)
 	}
 	if got := g.seedOf(other); got != "" || other.Status.LastOperation != nil {
-		t.Errorf("the Shoot of another scheduler was touched: seed %q, last operation %v", got, other.Status.LastOperation)
+		t.Errorf("the Shoot of another scheduler was changed: seed %q, last operation %v", got, other.Status.LastOperation)
 	}
 	if _, err := second.Reconcile(t.Context(), other.DeepCopy()); err != nil {
 		t.Fatal(err)
@@ -207,9 +207,9 @@ func TestFailureIsToldInStatusAndEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, recorder := g.reconciler("default-scheduler")
 			g.get(s)
-			tc.prepare() // The API server refuses such a Shoot; a profile may go without its leave.
+			tc.prepare() // The API server rejects such a Shoot, but a profile may be removed later.
 			if _, err := r.Reconcile(t.Context(), s.DeepCopy()); err == nil {
-				t.Error("no error, so that nothing will be tried again")
+				t.Error("no error, so the Shoot will not be retried")
 			}
 			g.get(s)
 			if last := s.Status.LastOperation; last == nil || last.Type != "Create" || last.State != "Pending" ||
@@ -222,7 +222,7 @@ func TestFailureIsToldInStatusAndEvent(t *testing.T) {
 			before := s.ResourceVersion
 			tc.prepare()
 			if _, err := r.Reconcile(t.Context(), s.DeepCopy()); err == nil {
-				t.Error("no error on the second try")
+				t.Error("no error on the second attempt")
 			}
 			if g.get(s); s.ResourceVersion != before {
 				t.Error("the same failure is written twice")
@@ -267,15 +267,15 @@ func TestConflictIsQuiet(t *testing.T) {
 		t.Errorf("a conflict gives %v, %v; want a retry without an error", result, err)
 	}
 	if g.seedOf(s) != "" || s.Status.LastOperation != nil || len(recorder.Events) > 0 || r.usage.Of(there.Name) != 0 {
-		t.Errorf("a conflict left traces: status %v, %d events, %d Shoots counted", s.Status.LastOperation,
+		t.Errorf("a conflict had effects: status %v, %d events, %d Shoots counted", s.Status.LastOperation,
 			len(recorder.Events), r.usage.Of(there.Name))
 	}
 	if _, err := r.Reconcile(t.Context(), s.DeepCopy()); err != nil || g.seedOf(s) != there.Name {
-		t.Errorf("the next try gives seed %q, error %v", g.seedOf(s), err)
+		t.Errorf("the next attempt gives seed %q, error %v", g.seedOf(s), err)
 	}
 }
 
-// onlyWhenTriggered lets a Shoot wait after a failure until something triggers the next try.
+// onlyWhenTriggered makes a Shoot wait after a failure until an event triggers the next attempt.
 type onlyWhenTriggered struct{}
 
 func (onlyWhenTriggered) When(reconcile.Request) time.Duration { return time.Hour }
@@ -340,7 +340,7 @@ func TestPendingShootsAreTriggered(t *testing.T) {
 	seeds = append(seeds, g.seed("eu-west-1", "1").Name) // A new Seed.
 	placed(waiting)
 
-	g.patch(distances, `{"data":{"eu-west-1":"{asia: far}"}}`) // No number: decisions by distance fail.
+	g.patch(distances, `{"data":{"eu-west-1":"{asia: far}"}}`) // Not a number: decisions by distance fail.
 	env.Eventually(t, "the scheduler has seen the distances", func() (bool, error) {
 		var configMap corev1.ConfigMap
 		err := mgr.GetClient().Get(ctx, client.ObjectKeyFromObject(distances), &configMap)
@@ -362,7 +362,7 @@ func TestPendingShootsAreTriggered(t *testing.T) {
 	g.patch(g.profile, `{"spec":{"seedSelector":null}}`)
 	placed(waiting)
 
-	var shoots corev1beta1.ShootList // They go first, or the Seeds could not.
+	var shoots corev1beta1.ShootList // Shoots are deleted first, because they block the deletion of Seeds.
 	if err := g.Client.List(t.Context(), &shoots, client.InNamespace(g.namespace)); err != nil {
 		t.Fatal(err)
 	}

@@ -63,9 +63,9 @@ func TestDecideFilters(t *testing.T) {
 		seed   *corev1beta1.Seed
 		shoot  *corev1beta1.Shoot
 		input  Input
-		filter string // Empty: the seed is taken.
+		filter string // Empty: the seed is chosen.
 	}{
-		"a fitting seed is taken": {seed: seed("s", "eu-west-1")},
+		"a fitting seed is chosen": {seed: seed("s", "eu-west-1")},
 		"a seed in deletion": {
 			seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) { s.DeletionTimestamp = &metav1.Time{} }), filter: "usable",
 		},
@@ -120,7 +120,7 @@ func TestDecideFilters(t *testing.T) {
 		"an emergency stop": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Annotations = map[string]string{corev1beta1.AnnotationEmergencyStopShootReconciliations: "true"}
 		}), filter: "emergency-stop"},
-		"an emergency stop that is switched off": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
+		"a disabled emergency stop": {seed: seed("s", "eu-west-1", func(s *corev1beta1.Seed) {
 			s.Annotations = map[string]string{corev1beta1.AnnotationEmergencyStopShootReconciliations: "false"}
 		})},
 		"pods that overlap the seed's": {seed: seed("s", "eu-west-1"), shoot: shoot(func(s *corev1beta1.Shoot) {
@@ -200,7 +200,7 @@ func TestOperatorsDistancesWin(t *testing.T) {
 	}
 	in.Shoot = shoot(func(s *corev1beta1.Shoot) { s.Spec.Purpose = new(corev1beta1.ShootPurposeTesting) })
 	if got := decide(in, seed("a", "eu-west-1")); got.Seed != "a" {
-		t.Errorf("a test cluster needs no distances, but: %+v", got)
+		t.Errorf("a test cluster must not need distances: %+v", got)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestUsageCountsBothSeedsOfAMove(t *testing.T) {
 	u.Set(s)
 	u.Set(s)
 	if u.Of("a") != 1 || u.Of("b") != 1 {
-		t.Errorf("a Shoot on the move from a to b counts %d and %d, want 1 and 1", u.Of("a"), u.Of("b"))
+		t.Errorf("a Shoot that moves from a to b counts %d and %d, want 1 and 1", u.Of("a"), u.Of("b"))
 	}
 	u.Remove(s)
 	if u.Of("a") != 0 || u.Of("b") != 0 || len(u.shoots) != 0 {
@@ -251,7 +251,7 @@ func TestUsageCountsBothSeedsOfAMove(t *testing.T) {
 	}
 }
 
-// The rules on zones: what the control plane needs, what seeds enforce, and what they prefer.
+// The rules on zones: needs of the control plane, enforced and preferred zones of seeds.
 func TestDecideByZones(t *testing.T) {
 	mode := func(mode corev1beta1.ZoneSelectionMode, zones ...string) func(*corev1beta1.Seed) {
 		return func(s *corev1beta1.Seed) {
@@ -284,7 +284,7 @@ func TestDecideByZones(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shoot []func(*corev1beta1.Shoot)
 		a, b  func(*corev1beta1.Seed)
-		// want lists the seeds that are left, and "filter" after those that are not.
+		// want lists the remaining seeds, and the dropped ones with "filter" after them.
 		want []string
 	}{
 		"three zones for zone tolerance": {
@@ -359,7 +359,7 @@ func TestDecideByDomain(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		domain string
-		others []string // Default domains of seeds that are no candidates.
+		others []string // Default domains of seeds that are not candidates.
 		seed   func(*corev1beta1.Seed)
 		filter string
 	}{

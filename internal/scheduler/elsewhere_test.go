@@ -45,21 +45,21 @@ func TestShootsThatLeaveGoElsewhere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seeds   []*corev1beta1.Seed
 		planned map[types.NamespacedName]string
-		want    [3]string // The Seed of each, or a part of the reason.
+		want    [3]string // The Seed of each Shoot, or a part of the reason.
 	}{
 		"each counts for the next": {
 			seeds: []*corev1beta1.Seed{here, seed("one", "eu-west-1", backedUp), seed("two", "eu-west-1", backedUp)},
 			want:  [3]string{"two", "one", "two"},
 		},
-		"what is planned counts": {
+		"planned moves count": {
 			seeds:   []*corev1beta1.Seed{here, seed("one", "eu-west-1", backedUp), seed("two", "eu-west-1", backedUp)},
 			planned: map[types.NamespacedName]string{key("d"): "two", key("gone"): "two"}, want: [3]string{"one", "two", "one"},
 		},
-		"no place is given twice": {
+		"no place is used twice": {
 			seeds: []*corev1beta1.Seed{here, seed("one", "eu-west-1", backedUp, places("2"))},
 			want:  [3]string{"one", "it is full: 2 of 2 Shoots", "it is full: 2 of 2 Shoots"},
 		},
-		"only where control planes can move to": {
+		"only Seeds that control planes can move to": {
 			seeds: []*corev1beta1.Seed{here, seed("bare", "eu-west-1"), seed("foreign", "eu-west-1", backedUp, otherDomain)},
 			want:  three("no other seed has backups and the internal domain of seed here"),
 		},

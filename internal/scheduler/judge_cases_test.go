@@ -17,10 +17,10 @@ import (
 	"hortus.dev/hortus/internal/scheduler"
 )
 
-// chance draws the cases of the judge.
+// chance generates the cases of the judge.
 type chance struct {
 	*rand.Rand
-	// theme of the case: types, zones, networks or distance. Everything else drops few seeds then. Empty: anything goes.
+	// theme of the case: types, zones, networks or distance. Other rules rarely drop seeds then. Empty: no theme.
 	theme string
 }
 
@@ -32,7 +32,7 @@ func newChance(seed uint64, i int) chance {
 
 func (c chance) of(percent int) bool { return c.IntN(100) < percent }
 
-// in happens with one of two probabilities: that of cases with a theme, or that of others.
+// in is true with one of two probabilities: that of cases with the theme, or that of others.
 func (c chance) in(theme string, percent, otherwise int) bool {
 	if c.theme == theme {
 		return c.of(percent)
@@ -40,7 +40,7 @@ func (c chance) in(theme string, percent, otherwise int) bool {
 	return c.of(otherwise)
 }
 
-// trouble happens seldom in cases with a theme.
+// trouble is rare in cases with a theme.
 func (c chance) trouble(percent int) bool { return c.in("", percent, percent/5) }
 
 func oneOf[T any](c chance, values ...T) T { return values[c.IntN(len(values))] }
@@ -213,7 +213,7 @@ func (c chance) shoot() corev1beta1.Shoot {
 	for range c.IntN(3) {
 		zones := oneOf(c, nil, []string{"1"}, []string{"2", "3"}, []string{"7"}, []string{"8", "9"})
 		if c.in("zones", 60, 0) {
-			zones = []string{"7"} // Which seeds don't have.
+			zones = []string{"7"} // Which seeds do not have.
 		}
 		s.Spec.Provider.Workers = append(s.Spec.Provider.Workers, corev1beta1.Worker{Zones: zones})
 	}
@@ -239,7 +239,7 @@ func (c chance) shoot() corev1beta1.Shoot {
 	return s
 }
 
-// networking has some ranges, apart from each other.
+// networking has some disjoint ranges.
 func (c chance) networking() *corev1beta1.Networking {
 	n := &corev1beta1.Networking{
 		IPFamilies: oneOf(c, nil, []corev1beta1.IPFamily{"IPv4"}, []corev1beta1.IPFamily{"IPv6"},
@@ -295,7 +295,7 @@ func (c chance) garden() (*fleet.Fleet, scheduler.Strategy) {
 		},
 		Shoots: []corev1beta1.Shoot{c.shoot()},
 	}
-	f.Shoots[0].UID = "waiting" // It went through admission.
+	f.Shoots[0].UID = "waiting" // It has passed admission.
 	for i := range 1 + c.IntN(8) {
 		f.Seeds = append(f.Seeds, c.seed(fmt.Sprintf("s%d", i)))
 	}

@@ -22,7 +22,7 @@ var (
 	poolZone    = regexp.MustCompile(`^add zone "(.+)" to spec\.provider\.workers\[0\]\.zones$`)
 )
 
-// readEdit turns what a verdict tells into an edit, as its reader would.
+// readEdit parses the change in a verdict into an edit, as its reader would.
 func readEdit(text string) (edit, error) {
 	if label, is := between(text, "remove ", " from spec.seedSelector.matchLabels"); is {
 		key, _, _ := strings.Cut(label, "=")
@@ -69,7 +69,7 @@ func readEdit(text string) (edit, error) {
 	return nil, fmt.Errorf("change %q is not understood", text)
 }
 
-// readEdits reads all changes that belong together.
+// readEdits parses all changes that belong together.
 func readEdits(text string) ([]edit, error) {
 	var all []edit
 	for part := range strings.SplitSeq(text, ", and ") {
@@ -154,8 +154,8 @@ func (j judge) changed(edits ...edit) judge {
 	return j
 }
 
-// fits says whether the seed takes the Shoot, as far as it is judged by itself, and the Shoot's control plane has a
-// valid number of zones.
+// fits says whether the Shoot passes all stages that judge the seed alone, and whether its control plane has a valid
+// number of zones.
 func (j judge) fits(seed *corev1beta1.Seed) bool {
 	names, _ := j.fails(seed)
 	zones := 1
@@ -165,7 +165,7 @@ func (j judge) fits(seed *corev1beta1.Seed) bool {
 	return len(names) == 0 && (len(j.pinned()) == 0 || len(j.pinned()) == zones)
 }
 
-// possibleEdits are all that could help against the stages which drop a seed. Nothing helps against some.
+// possibleEdits are all edits that could help with the stages which drop a seed. Some stages have none.
 func (j judge) possibleEdits(seed *corev1beta1.Seed) (list []edit, possible bool) {
 	names, _ := j.fails(seed)
 	spec := &j.shoot.Spec
@@ -261,7 +261,7 @@ func (j judge) offered(region string) *corev1beta1.Region {
 	return nil
 }
 
-// smallest tries all sets of edits and returns how many the seed needs, or -1 if none is enough.
+// smallest tries all sets of edits and returns the number that the seed needs, or -1 if no set suffices.
 func (j judge) smallest(seed *corev1beta1.Seed) int {
 	list, possible := j.possibleEdits(seed)
 	if !possible {

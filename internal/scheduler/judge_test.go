@@ -12,21 +12,21 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// judge places a Shoot by the documented rules. Of the product it uses only the types of the API.
+// judge schedules a Shoot by the documented rules. It uses only the API types of the product.
 type judge struct {
 	minimalDistance bool
 	shoot           *corev1beta1.Shoot
 	project         string
 	profile         *corev1beta1.CloudProfile
 	seeds           []corev1beta1.Seed  // By name.
-	shoots          []corev1beta1.Shoot // All, with the one to place.
+	shoots          []corev1beta1.Shoot // All, including the one to schedule.
 	regionConfigs   []corev1.ConfigMap  // By name.
 }
 
-// ruling is what the judge says of one seed.
+// ruling is the judge's verdict on one seed.
 type ruling struct {
 	seed string
-	// stage is the first one that drops the seed, empty if it is as good as the chosen one but for its Shoots.
+	// stage is the first one that drops the seed; empty if only its number of Shoots distinguishes it from the chosen one.
 	stage string
 	// rule of that stage which drops it; a stage has several.
 	rule string
@@ -34,10 +34,10 @@ type ruling struct {
 	fails []string
 }
 
-// sentence is what the judge says of a Shoot.
+// sentence is the judge's decision about a Shoot.
 type sentence struct {
 	rulings []ruling
-	chosen  string // Empty: no seed takes it.
+	chosen  string // Empty: no seed is suitable.
 	tied    []string
 }
 
@@ -48,7 +48,7 @@ const (
 	farByName   = "farther by the names of regions"
 )
 
-// stages that judge a seed by itself, in the documented order. Each returns the rule that drops the seed, or "".
+// stages that judge a seed alone, in the documented order. Each returns the rule that drops the seed, or "".
 var stages = []struct {
 	name string
 	drop func(judge, *corev1beta1.Seed) string
@@ -67,7 +67,7 @@ var stages = []struct {
 	{"region", judge.elsewhere},
 }
 
-// fails lists the stages that drop a seed by itself.
+// fails lists the stages that drop a seed when applied alone.
 func (j judge) fails(seed *corev1beta1.Seed) (names, rules []string) {
 	for _, stage := range stages {
 		if rule := stage.drop(j, seed); rule != "" {
@@ -430,7 +430,7 @@ func (j judge) tainted(seed *corev1beta1.Seed) string {
 	return ""
 }
 
-// shootsOn counts the Shoots that a seed has, with those that are leaving it or without them.
+// shootsOn counts the Shoots of a seed, with or without those that are leaving it.
 func (j judge) shootsOn(seed string, leaving bool) int {
 	n := 0
 	for _, s := range j.shoots {
@@ -501,7 +501,7 @@ func (j judge) configuredDistance(distances map[string]int, seed *corev1beta1.Se
 	return d, has || seed.Spec.Provider.Region == j.shoot.Spec.Region
 }
 
-// nearest tells the seeds at the smallest distance.
+// nearest returns the seeds at the smallest distance.
 func (j judge) nearest(among []int, distance func(*corev1beta1.Seed) int) func(*corev1beta1.Seed) bool {
 	best := -1
 	for _, i := range among {

@@ -21,10 +21,10 @@ var (
 	judgedSeed  = flag.Uint64("judged-seed", 1, "seed of the first of them")
 )
 
-// minCases is how many verdicts each rule decides at least, so that a mistake in it shows.
+// minCases is the minimum number of verdicts that each rule decides, so that mistakes in it are found.
 const minCases = 8
 
-// rulesOfJudge are all by which a seed can be dropped, by stage; and what can happen to the others.
+// rulesOfJudge are all rules by which a seed can be dropped, by stage, and the outcomes of the others.
 var rulesOfJudge = map[string][]string{
 	"usable": {
 		"in deletion", "not visible", "never reconciled", "gardenlet not ready", "buckets for backups not ready",
@@ -58,7 +58,7 @@ var rulesOfJudge = map[string][]string{
 	"changes": {"possible", "impossible", "of several parts"},
 }
 
-// kept lists notable rules that let a seed pass which passes all but the distance.
+// kept lists notable rules that a seed passes which passes all stages except the distance.
 func (j judge) kept(seed *corev1beta1.Seed) (rules []string) {
 	note := func(is bool, rule string) {
 		if is {
@@ -106,8 +106,8 @@ func (j judge) kept(seed *corev1beta1.Seed) (rules []string) {
 	return rules
 }
 
-// TestDecisionsAgreeWithTheJudge places Shoots in random gardens: the chosen seed, those that are tied, the verdict on
-// each seed with everything that it fails, and the smallest changes are those of the judge.
+// TestDecisionsAgreeWithTheJudge schedules Shoots in random gardens: the chosen seed, the tied ones, the verdict on
+// each seed with all failed stages, and the smallest changes are the same as the judge's.
 func TestDecisionsAgreeWithTheJudge(t *testing.T) {
 	decided := map[string]map[string]int{}
 	count := func(stage, rule string) {
@@ -160,7 +160,7 @@ func TestDecisionsAgreeWithTheJudge(t *testing.T) {
 	}
 }
 
-// judgeOf gives the judge what a fleet has on its first Shoot.
+// judgeOf converts a fleet for the judge, with its first Shoot to be scheduled.
 func judgeOf(f *fleet.Fleet, strategy scheduler.Strategy) judge {
 	j := judge{minimalDistance: strategy == scheduler.MinimalDistance, shoot: &f.Shoots[0], profile: &f.CloudProfiles[0]}
 	j.seeds, j.shoots, j.regionConfigs = slices.Clone(f.Seeds), f.Shoots, slices.Clone(f.ConfigMaps)
@@ -189,7 +189,7 @@ func compareVerdicts(t *testing.T, want sentence, got scheduler.Result) {
 		v := got.Verdicts[k]
 		fails := r.fails
 		if len(fails) == 0 && r.stage != "" {
-			fails = []string{r.stage} // Others are better.
+			fails = []string{r.stage} // Other seeds are better.
 		}
 		var reasons []string
 		for _, reason := range v.Reasons {
@@ -206,7 +206,7 @@ func compareVerdicts(t *testing.T, want sentence, got scheduler.Result) {
 	}
 }
 
-// compareChanges checks that the change of each verdict, and that of the Shoot, is enough and the smallest.
+// compareChanges checks that the change of each verdict, and that of the Shoot, is sufficient and the smallest.
 func compareChanges(t *testing.T, j judge, want sentence, got scheduler.Result, count func(rule string)) {
 	t.Helper()
 	fewest, first := -1, ""
@@ -234,7 +234,7 @@ func compareChanges(t *testing.T, j judge, want sentence, got scheduler.Result, 
 		if want.chosen != "" && got.Change != "" {
 			t.Errorf("change %q, but seed %s takes the Shoot", got.Change, want.chosen)
 		}
-		return // While distances cannot be read no change helps.
+		return // While distances cannot be read, no change helps.
 	}
 	text := ""
 	if fewest > 0 {
@@ -250,7 +250,7 @@ func compareChanges(t *testing.T, j judge, want sentence, got scheduler.Result, 
 	}
 }
 
-// compareChange checks the change for one seed, which needs n edits; -1: none is enough.
+// compareChange checks the change for one seed, which needs n edits; -1: no set suffices.
 func compareChange(t *testing.T, j judge, seed *corev1beta1.Seed, text string, n int) {
 	t.Helper()
 	fails, _ := j.fails(seed)

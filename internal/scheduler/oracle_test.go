@@ -225,7 +225,8 @@ func domainsOf(candidates []Candidate) []string {
 	return DefaultDomains(seeds)
 }
 
-// documented is a second decision, written straight from the documents: it returns the seeds that are equally good.
+// documented is a second implementation of the decision, written from the documents: it returns the equally suitable
+// seeds.
 func documented(in Input) []string {
 	shoot := in.Shoot
 	selected := func(selector *corev1beta1.SeedSelector, seed *corev1beta1.Seed) bool {
@@ -462,7 +463,7 @@ func TestDecideAsDocumented(t *testing.T) {
 		}
 	}
 	if placed < 2000 {
-		t.Errorf("only %d Shoots were placed: the cases are too hard to say much", placed)
+		t.Errorf("only %d Shoots were scheduled: the cases are too hard to be meaningful", placed)
 	}
 }
 
@@ -525,7 +526,7 @@ func TestSmallestChangeIsEnough(t *testing.T) {
 		change := SmallestChange(in)
 		if Decide(in).Seed != "" {
 			if change != "" {
-				t.Fatalf("case %d: the Shoot fits, but is told to change: %s", i, change)
+				t.Fatalf("case %d: the Shoot fits, but has a change: %s", i, change)
 			}
 			continue
 		}
@@ -599,7 +600,7 @@ func TestSmallestChange(t *testing.T) {
 			shoot(), []*corev1beta1.Seed{seed("a", "eu-east-1", taint("x")), seed("b", "eu-west-1", taint("y"))},
 			"for seed b: add to the end of spec.tolerations: y",
 		},
-		"all that a seed demands": {shoot(), []*corev1beta1.Seed{seed("a", "eu-east-1", taint("x"))},
+		"all requirements of a seed": {shoot(), []*corev1beta1.Seed{seed("a", "eu-east-1", taint("x"))},
 			`for seed a: add to the end of spec.tolerations: x, and create the Shoot in region "eu-east-1"`},
 		"all access restrictions": {restricted("eu-only", "secret"), []*corev1beta1.Seed{seed("a", "eu-west-1")},
 			`for seed a: remove the access restriction "eu-only", and remove the access restriction "secret"`},
@@ -687,14 +688,14 @@ func TestUsageReportsFreedPlaces(t *testing.T) {
 		}
 	}
 	if !u.Remove(s) || u.Remove(s) {
-		t.Error("the end of a Shoot frees its place just once")
+		t.Error("the end of a Shoot frees its place only once")
 	}
 
 	waiting := shoot(func(s *corev1beta1.Shoot) { s.UID = types.UID("2") })
 	u.Assume(waiting, "a")
 	u.Revert(waiting, "a")
 	if u.Of("a") != 0 {
-		t.Error("an assumption that was taken back is still counted")
+		t.Error("a reverted assumption is still counted")
 	}
 	u.Assume(waiting, "a")
 	elsewhere := waiting.DeepCopy()
@@ -702,7 +703,7 @@ func TestUsageReportsFreedPlaces(t *testing.T) {
 	u.Set(elsewhere)
 	u.Revert(waiting, "a")
 	if u.Of("a") != 0 || u.Of("b") != 1 {
-		t.Errorf("what the watch has brought is lost: a has %d, b %d", u.Of("a"), u.Of("b"))
+		t.Errorf("an event of the watch is lost: a has %d, b %d", u.Of("a"), u.Of("b"))
 	}
 }
 
@@ -729,7 +730,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Each change that a verdict names makes its seed fit, whatever the other seeds.
+// Each change in a verdict makes its seed fit, independently of the other seeds.
 func TestExplainedChangesAreEnough(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(9, 10))}
 	named := 0

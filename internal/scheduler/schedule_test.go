@@ -86,7 +86,7 @@ func TestScheduleReadsStandardInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("standard input is read differently than a folder (-folder +stdin):\n%s", diff)
+		t.Errorf("standard input and a folder are read differently (-folder +stdin):\n%s", diff)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 var testKey = EncryptionKey{Name: "enc"}
 
-// options as a status of that phase and initiation asks for them.
+// options for a status with that phase and initiation.
 func keepOld(initiated time.Time) Options {
 	return Options{Persist: true, KeepOld: true, RotationInitiated: initiated}
 }
@@ -31,7 +31,7 @@ func completed(initiated time.Time) Options {
 	return o
 }
 
-// handedOut are the names of the Secrets that count.
+// handedOut are the names of the Secrets in use.
 func handedOut(m *Manager, name string) []string {
 	current, err := m.Get(name)
 	if err != nil {
@@ -44,23 +44,23 @@ func handedOut(m *Manager, name string) []string {
 	return names
 }
 
-// A rotation was initiated at rotated, after an earlier one at before. Then the record goes back to an earlier state.
+// A rotation was initiated at rotated, after an earlier one at before. Then the record is restored to an earlier state.
 func TestLaterRotationIsAdopted(t *testing.T) {
 	before, rotated := start.Add(time.Hour), start.Add(2*time.Hour)
 	for name, tc := range map[string]struct {
 		first, second Options // Before the loss of the record; the second is left out if it is empty.
 		lost          Options
-		old           bool // The predecessor counts.
+		old           bool // The predecessor is in use.
 	}{
-		"preparing, back to the rotation before":   {completed(before), keepOld(rotated), completed(before), true},
-		"preparing, back to never rotated":         {completed(before), keepOld(rotated), keepOld(time.Time{}), true},
-		"the first one, back to never rotated":     {keepOld(time.Time{}), keepOld(rotated), keepOld(time.Time{}), true},
-		"completed, back to prepared":              {completed(before), completed(rotated), keepOld(rotated), false},
-		"completed, back to the rotation before":   {completed(before), completed(rotated), completed(before), false},
-		"completed, back to preparing that before": {completed(before), completed(rotated), keepOld(before), false},
-		"completed, back to never rotated":         {completed(before), completed(rotated), keepOld(time.Time{}), false},
-		"completed, back to completing":            {completed(before), completed(rotated), completed(rotated), false},
-		"preparing, and to be completed":           {completed(before), keepOld(rotated), completed(rotated), false},
+		"preparing, back to the previous rotation":  {completed(before), keepOld(rotated), completed(before), true},
+		"preparing, back to never rotated":          {completed(before), keepOld(rotated), keepOld(time.Time{}), true},
+		"the first one, back to never rotated":      {keepOld(time.Time{}), keepOld(rotated), keepOld(time.Time{}), true},
+		"completed, back to prepared":               {completed(before), completed(rotated), keepOld(rotated), false},
+		"completed, back to the previous rotation":  {completed(before), completed(rotated), completed(before), false},
+		"completed, back to preparing the previous": {completed(before), completed(rotated), keepOld(before), false},
+		"completed, back to never rotated":          {completed(before), completed(rotated), keepOld(time.Time{}), false},
+		"completed, back to completing":             {completed(before), completed(rotated), completed(rotated), false},
+		"preparing, and to be completed":            {completed(before), keepOld(rotated), completed(rotated), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -79,7 +79,7 @@ func TestLaterRotationIsAdopted(t *testing.T) {
 			oldCA, oldKey := handedOut(m, "ca")[0], handedOut(m, "enc")[0]
 			m = run(tc.second)
 			ca, key := handedOut(m, "ca")[0], handedOut(m, "enc")[0]
-			for range 2 { // The second time with what the first one has cleaned up.
+			for range 2 { // The second time after the clean-up of the first.
 				m = run(tc.lost)
 				wantCA, wantKey := []string{ca}, []string{key}
 				if tc.old {
@@ -101,7 +101,7 @@ func TestLaterRotationIsAdopted(t *testing.T) {
 	}
 }
 
-// A rotation that begins although the one before was not completed drops nothing.
+// A rotation that begins although the previous one was not completed drops nothing.
 func TestRotationAfterAnUnfinishedOneKeepsAll(t *testing.T) {
 	w := newWorld(t)
 	var want []string
@@ -143,8 +143,8 @@ func TestCleanupKeepsWhatNobodyKnowsASuccessorOf(t *testing.T) {
 	}
 }
 
-// The names of keys that cannot be made again must never follow from anything else than they do now: with another name
-// the key in use would not be found.
+// The names of keys that cannot be regenerated must never depend on other inputs than now: with another name the key in
+// use would not be found.
 func TestNamesOfIrreplaceableSecretsStay(t *testing.T) {
 	for _, tc := range []struct {
 		config Config
@@ -160,7 +160,7 @@ func TestNamesOfIrreplaceableSecretsStay(t *testing.T) {
 	}
 }
 
-// record is what the caller keeps about a rotation, and loses.
+// record is the caller's record of a rotation, which it may lose.
 type record struct {
 	initiated time.Time
 	phase     string
@@ -179,20 +179,20 @@ func (r record) options() Options {
 	return o
 }
 
-// history is a random life of one namespace, and what must hold in it.
+// history is a random sequence of rotations in one namespace, with its invariants.
 type history struct {
 	*world
 	random  *rand.Rand
 	log     []string
 	record  record
-	records []record // All that there were; the record may go back to each.
-	// asked are the initiations of rotations whose completion was asked for at any time.
+	records []record // All records so far; the record may be restored to each.
+	// asked are the initiations of rotations whose completion was requested at any time.
 	asked []time.Time
-	// counted are the Secrets that ever counted, by name.
+	// counted are the Secrets that were ever in use, by name.
 	counted map[string]*corev1.Secret
-	// bundles and servers that may be in use: of the last reconciliation that was rolled out, and of all since.
+	// bundles and servers that may be in use: of the last reconciliation that was rolled out, and of all later ones.
 	bundles, servers []*corev1.Secret
-	// writes that may be done before the process stops.
+	// writes until the process stops.
 	left int
 }
 
@@ -236,7 +236,7 @@ func (h *history) errorf(format string, args ...any) {
 	h.t.Fatalf(format+"\nhistory: %v", append(args, h.log)...)
 }
 
-// mayGo: a completion was asked for of a rotation that is later than the Secret's.
+// mayGo: the completion of a rotation that is later than the Secret's was requested.
 func (h *history) mayGo(s *corev1.Secret) bool {
 	return slices.ContainsFunc(h.asked, func(a time.Time) bool { return a.After(unixOf(s, LabelRotationInitiation)) })
 }
@@ -281,7 +281,7 @@ func (h *history) reconcile() error {
 	}
 	for _, s := range h.servers {
 		if !trusts(h.t, bundle, s) && !h.mayGo(h.signerOf(s)) {
-			h.errorf("a client with the new bundle does not trust server certificate %s that is in use", s.Name)
+			h.errorf("a client with the new bundle does not trust server certificate %s, which is in use", s.Name)
 		}
 	}
 	h.bundles = append(h.bundles, bundle)
@@ -301,12 +301,12 @@ func (h *history) reconcile() error {
 	if !trusts(h.t, bundle, leaf) {
 		h.errorf("servers do not trust the client certificate")
 	}
-	// A process that stops may have got as far as here, or not to the point of rolling anything out.
+	// A process may stop here, or before anything is rolled out.
 	h.servers = append(h.servers, server)
 	if h.left < 0 || h.random.IntN(4) == 0 {
 		return errStopped
 	}
-	// Everything is rolled out; that is when the clean-up begins.
+	// Everything is rolled out, so the clean-up begins.
 	h.bundles, h.servers = []*corev1.Secret{bundle}, []*corev1.Secret{server}
 	err = m.Cleanup(h.t.Context())
 	h.checkNothingIsLost()
@@ -327,7 +327,7 @@ func (h *history) checkHandedOut(m *Manager, name string) {
 	names := handedOut(m, name)
 	for other, secret := range h.counted {
 		if secret.Labels[LabelName] == name && !slices.Contains(names, other) && !h.mayGo(secret) {
-			h.errorf("%s was left out of %v although nobody completed a rotation since", other, names)
+			h.errorf("%s is missing in %v although no rotation was completed since", other, names)
 		}
 	}
 	for _, n := range names {
@@ -340,7 +340,7 @@ func (h *history) checkNothingIsLost() {
 	names := h.names()
 	for name, secret := range h.counted {
 		if !slices.Contains(names, name) && !h.mayGo(secret) {
-			h.errorf("Secret %s was deleted although nobody completed a rotation since", name)
+			h.errorf("Secret %s was deleted although no rotation was completed since", name)
 		}
 	}
 }
@@ -353,11 +353,11 @@ func (h *history) signerOf(leaf *corev1.Secret) *corev1.Secret {
 			return s
 		}
 	}
-	h.errorf("no CA that counted has signed %s", leaf.Name)
+	h.errorf("no CA that was in use has signed %s", leaf.Name)
 	return nil
 }
 
-// trusts tells whether somebody with the bundle accepts the certificate.
+// trusts tells whether a peer with the bundle accepts the certificate.
 func trusts(t *testing.T, bundle, leaf *corev1.Secret) bool {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -372,8 +372,8 @@ func trusts(t *testing.T, bundle, leaf *corev1.Secret) bool {
 	return err == nil
 }
 
-// Whatever is started, completed, interrupted and forgotten: nothing in use is left out before its completion was asked
-// for, and at every moment clients and servers trust each other.
+// For all sequences of rotations, interruptions and lost records, credentials in use are never dropped before the
+// completion was requested, and clients and servers always trust each other.
 func TestRandomHistories(t *testing.T) {
 	const histories, steps = 60, 40
 	for seed := range uint64(histories) {

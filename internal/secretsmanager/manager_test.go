@@ -115,7 +115,7 @@ func TestSameInputsFindTheSameSecret(t *testing.T) {
 		t.Errorf("a second run changed Secrets (-want +got):\n%s", diff)
 	}
 	if !bytes.Equal(ca.Data[DataCAKey], again.Data[DataCAKey]) {
-		t.Error("a second run made a new key")
+		t.Error("a second run generated a new key")
 	}
 }
 
@@ -155,10 +155,10 @@ func TestRotationOfACAKeepsBothSidesTrustingEachOther(t *testing.T) {
 	m = w.manager()
 	newCA := w.generate(m, testCA, preparing)
 	if newCA.Name == oldCA.Name {
-		t.Fatal("rotation made no new CA")
+		t.Fatal("the rotation generated no new CA")
 	}
 	if !verify(t, w.generate(m, testServer, Options{}), oldCA) {
-		t.Error("server certificates must stay signed by the old CA while it is there")
+		t.Error("server certificates must stay signed by the old CA while it exists")
 	}
 	if !verify(t, w.generate(m, testClient, Options{}), newCA) {
 		t.Error("client certificates must be signed by the current CA")
@@ -194,7 +194,7 @@ func TestRotationOfACAKeepsBothSidesTrustingEachOther(t *testing.T) {
 		t.Error("after completion all certificates must be signed by the new CA")
 	}
 	if m.Old("ca") != nil {
-		t.Error("the old CA still counts after completion")
+		t.Error("the old CA is still in use after completion")
 	}
 	if err := m.Cleanup(t.Context()); err != nil {
 		t.Fatal(err)
@@ -238,8 +238,8 @@ func TestNeedsRenewal(t *testing.T) {
 		"new":             {100 * day, 0, false},
 		"at 80 percent":   {100 * day, 80 * day, false},
 		"past 80 percent": {100 * day, 80*day + time.Second, true},
-		"short-lived: ten days are not its whole life": {8 * day, day, false},
-		"fewer than ten days left":                     {30 * day, 21 * day, true},
+		"short-lived: ten days are not its whole lifetime": {8 * day, day, false},
+		"fewer than ten days left":                         {30 * day, 21 * day, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := needsRenewal(start, start.Add(tc.validity), start.Add(tc.age)); got != tc.want {

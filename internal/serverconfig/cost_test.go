@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/internal/golden"
 )
 
-// rules is a file with n claim validation rules; "@" in the expression is the number of the rule, to make each another.
+// rules is a file with n claim validation rules; "@" in the expression is the number of the rule, so that all differ.
 func rules(n int, expression string) string {
 	var list strings.Builder
 	for i := range n {
@@ -26,17 +26,17 @@ func rules(n int, expression string) string {
 	return *authenticationFile(issuer + "  claimValidationRules:\n" + list.String())
 }
 
-// full is as many rules as a file may have of the expression.
+// full is a file with the maximum number of rules with the expression.
 func full(expression string) string {
 	return rules(min(maxExpressions, maxExpressionsSize/(len(expression)+1)), expression)
 }
 
-// filled makes a file as large as may be.
+// filled returns a file of the maximum size.
 func filled(content, element, end string) string {
 	return content + strings.Repeat(element, (maxSize-len(content)-len(end))/len(element)) + end
 }
 
-// slowest are files within the limits that take long to check, accepted or not, by what they are full of.
+// slowest are files within the limits that take long to check, accepted or not, by their contents.
 func slowest() map[string]string {
 	repeat := strings.Repeat
 	half := maxBrackets / 2
@@ -57,7 +57,7 @@ func slowest() map[string]string {
 			*authenticationFile("jwt:\n- issuer: {url: 'https://idp.example.org', audiences: ["), "'',", "'']}"),
 		"rules without expressions, after nested maps": filled(
 			full(repeat("{1:", maxBrackets-1)+"@"+repeat("}", maxBrackets-1)+"=={}"), "  - {}\n", ""),
-		"a field that is unknown": filled(*authenticationFile(issuer + "x: "), "[", ""),
+		"an unknown field": filled(*authenticationFile(issuer + "x: "), "[", ""),
 	}
 }
 
@@ -112,7 +112,7 @@ func TestCostsAreLimited(t *testing.T) {
 	golden.Messages(t, messages)
 }
 
-// A file is compiled once for all Shoots for which it means the same.
+// A file is compiled once for all Shoots with the same settings.
 func TestFilesAreCheckedOnce(t *testing.T) {
 	known, count := &results{known: lru.New(2)}, 0
 	check := func(content []byte) []error {
@@ -129,9 +129,9 @@ func TestFilesAreCheckedOnce(t *testing.T) {
 		{"the first time", "AuditPolicy 36", good, 1, 0},
 		{"the same again", "AuditPolicy 36", good, 1, 0},
 		{"another content", "AuditPolicy 36", wrong, 2, 1},
-		{"what is wrong is known, too", "AuditPolicy 36", wrong, 2, 1},
+		{"problems are cached, too", "AuditPolicy 36", wrong, 2, 1},
 		{"another version of Kubernetes", "AuditPolicy 35", good, 3, 0},
-		{"what was not asked for longest is forgotten", "AuditPolicy 36", good, 4, 0},
+		{"the least recently used result is evicted", "AuditPolicy 36", good, 4, 0},
 	} {
 		if problems := known.of(tc.rules, tc.content, check); len(problems) != tc.problems || count != tc.checks {
 			t.Errorf("%s: %d problems, %d checks, want %d and %d", tc.name, len(problems), count, tc.problems, tc.checks)
@@ -139,7 +139,7 @@ func TestFilesAreCheckedOnce(t *testing.T) {
 	}
 }
 
-// Many Shoots that begin to refer to a file at the same time wait for one check.
+// Shoots that begin to refer to a file at the same time wait for one check.
 func TestConcurrentChecksAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known, count := &results{known: lru.New(2)}, 0
@@ -157,7 +157,7 @@ func TestConcurrentChecksAreOne(t *testing.T) {
 				}
 			})
 		}
-		synctest.Wait() // All ask.
+		synctest.Wait() // All requests are sent.
 		close(begun)
 		group.Wait()
 		if count != 1 {
@@ -189,7 +189,7 @@ func TestRulesNameWhatTheCheckDependsOn(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has had, however busy the machine is.
+// processorTime is the CPU time of this process, which depends little on the load of the machine.
 func processorTime(t testing.TB) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -198,7 +198,8 @@ func processorTime(t testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// TestNoFileTakesLong: none takes longer than 100 ms (BenchmarkSlowestFiles), here with room for slow processors.
+// TestNoFileTakesLong: no file takes longer than 100 ms (BenchmarkSlowestFiles), here with a reserve for slow
+// processors.
 func TestNoFileTakesLong(t *testing.T) {
 	const most = time.Second
 	file := Changed(shootWith(authenticated("b")), nil)[0]
@@ -211,7 +212,7 @@ func TestNoFileTakesLong(t *testing.T) {
 	}
 }
 
-// BenchmarkSlowestFiles measures them.
+// BenchmarkSlowestFiles measures the slowest files.
 func BenchmarkSlowestFiles(b *testing.B) {
 	file := Changed(shootWith(authenticated("b")), nil)[0]
 	for name, content := range slowest() {

@@ -65,9 +65,9 @@ func TestFilesThatChange(t *testing.T) {
 			server + "structuredAuthentication.configMapName b config.yaml",
 			server + "structuredAuthorization.configMapName c config.yaml",
 		}},
-		"nothing changes":        {all, all, nil},
-		"all go":                 {none, all, nil},
-		"a name that is missing": {audit(""), nil, nil},
+		"nothing changes": {all, all, nil},
+		"all go":          {none, all, nil},
+		"a missing name":  {audit(""), nil, nil},
 		"another ConfigMap": {
 			audit("b"), audit("a"), []string{server + "auditConfig.auditPolicy.configMapRef.name b policy"},
 		},
@@ -93,7 +93,7 @@ func TestFilesThatChange(t *testing.T) {
 		}
 	}
 	if files := Changed(&corev1beta1.Shoot{}, shootWith(all)); len(files) > 0 {
-		t.Errorf("of a Shoot without settings of its API server: %v", files)
+		t.Errorf("files of a Shoot without settings of its API server: %v", files)
 	}
 }
 
@@ -240,17 +240,17 @@ func TestContentDependsOnTheShoot(t *testing.T) {
 		content *string
 		refused bool
 	}{
-		"a tunnel without workers":     {"1.36.3", 0, Authentication, egress, true},
-		"a tunnel with workers":        {"1.36.3", 1, Authentication, egress, false},
-		"authentication comes later":   {"1.33.1", 0, Authentication, authenticationFile(issuer), true},
-		"authentication is there":      {"1.34", 0, Authentication, authenticationFile(issuer), false},
-		"authentication by default":    {"1", 0, Authentication, authenticationFile(issuer), false},
-		"authentication was there":     {"1.33.1", 0, Authentication, older, false},
-		"authentication is still read": {"1.36.3", 0, Authentication, older, false},
-		"a server that is too old":     {"1.28.1", 0, Authentication, older, true},
-		"authorization comes later":    {"1.31.0", 0, Authorization, authorizationFile(webhook), true},
-		"authorization is there":       {"1.32.0", 0, Authorization, authorizationFile(webhook), false},
-		"a policy is always there":     {"1.28.1", 0, AuditPolicy, policyFile("rules: [{level: Metadata}]"), false},
+		"a tunnel without workers":           {"1.36.3", 0, Authentication, egress, true},
+		"a tunnel with workers":              {"1.36.3", 1, Authentication, egress, false},
+		"authentication comes later":         {"1.33.1", 0, Authentication, authenticationFile(issuer), true},
+		"authentication is there":            {"1.34", 0, Authentication, authenticationFile(issuer), false},
+		"authentication by default":          {"1", 0, Authentication, authenticationFile(issuer), false},
+		"authentication was there":           {"1.33.1", 0, Authentication, older, false},
+		"authentication of an older version": {"1.36.3", 0, Authentication, older, false},
+		"a server that is too old":           {"1.28.1", 0, Authentication, older, true},
+		"authorization comes later":          {"1.31.0", 0, Authorization, authorizationFile(webhook), true},
+		"authorization is there":             {"1.32.0", 0, Authorization, authorizationFile(webhook), false},
+		"a policy is always available":       {"1.28.1", 0, AuditPolicy, policyFile("rules: [{level: Metadata}]"), false},
 	} {
 		shoot := shootWith(func(s *corev1beta1.KubeAPIServerConfig) {
 			audit("a")(s)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestShort: threads, also later ones, and child processes have the short slice, where the kernel knows slices.
+// TestShort: threads, including later ones, and child processes have the short slice, if the kernel supports slices.
 func TestShort(t *testing.T) {
 	if err := Short(); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		if attributes.Policy == unix.SCHED_IDLE {
-			// No slices for tasks of the idle policy, with which somebody may run tests.
+			// Tasks with the idle policy, with which tests may run, have no slices.
 			continue
 		}
 		if got := time.Duration(attributes.Runtime); got != short && hasSlices(t) {
@@ -55,7 +55,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// hasSlices: kernels from 6.12 on.
+// hasSlices reports whether the kernel is at least 6.12.
 func hasSlices(t *testing.T) bool {
 	t.Helper()
 	var name unix.Utsname

@@ -17,10 +17,10 @@ import (
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
-// outsideHost is an address outside, behind which is this machine.
+// outsideHost is an outside address that is redirected to this machine.
 const outsideHost = "198.51.100.7"
 
-// newOutside starts a server without tunnel. It knows one name, and connects only to outsideHost.
+// newOutside starts a server without tunnel. It resolves one name, and connects only to outsideHost.
 func newOutside(t *testing.T) (w *world, egressPort string) {
 	t.Helper()
 	noLeaks(t)
@@ -66,7 +66,7 @@ func newOutside(t *testing.T) (w *world, egressPort string) {
 	return w, out.Addr().String()
 }
 
-// Both selectors of a Shoot without workers lead outside, and only there.
+// Both egress selectors of a Shoot without workers connect to the outside only.
 func TestEgress(t *testing.T) {
 	w, egressPort := newOutside(t)
 	l := target(t, echo)
@@ -153,7 +153,7 @@ func TestEgressIsBounded(t *testing.T) {
 func TestServerNeedsEgressWithoutTunnel(t *testing.T) {
 	s := &Server{Certs: &certs.Files{}, Log: logr.Discard(), Registry: prometheus.NewRegistry()}
 	if err := s.Serve(t.Context(), Listeners{Proxy: listen(t)}); err == nil {
-		t.Error("a server that can connect to nothing was started")
+		t.Error("a server without destinations was started")
 	}
 }
 
@@ -191,7 +191,7 @@ func TestDeniedAddressesAreNotAskedOfClients(t *testing.T) {
 	for target, want := range map[string]int{
 		"10.2.0.1:443": http.StatusForbidden, "169.254.169.254:80": http.StatusForbidden,
 		"node-1:10250": http.StatusForbidden,
-		// No client is there to ask.
+		// There is no client for the connection.
 		"10.1.0.1:443": http.StatusServiceUnavailable, "192.0.2.1:443": http.StatusServiceUnavailable,
 	} {
 		conn, answer := w.connect(target)

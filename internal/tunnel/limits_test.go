@@ -35,7 +35,7 @@ func (w *world) limited(limit string) float64 {
 	return testutil.ToFloat64(w.server.metrics.limited.WithLabelValues(limit))
 }
 
-// stray connects to the server as a client of the Shoot that does what it likes.
+// stray connects to the server as a client of the Shoot that violates the protocol.
 func (w *world) stray() *tls.Conn {
 	w.t.Helper()
 	config, err := w.ca.issue(w.t, "vpn-shoot").Client(ServiceName)
@@ -99,7 +99,7 @@ func TestOldestSessionGivesWay(t *testing.T) {
 		w.stray()
 		w.waitClients(n + 2)
 	}
-	w.client() // Gets in although all places are taken.
+	w.client() // It is accepted although all places are taken.
 	ended(t, oldest)
 	wait(t, "the eviction is counted", func() bool { return w.limited(limitSessions) == 1 })
 	w.waitClients(maxSessions)
@@ -119,14 +119,14 @@ func TestPoolKeepsTheNewest(t *testing.T) {
 			t.Errorf("%d sessions", p.size())
 		}
 	}
-	p.remove(all[0]) // Was evicted.
+	p.remove(all[0]) // It was evicted.
 	p.remove(all[len(all)-1])
 	if p.size() != maxSessions-1 {
 		t.Errorf("%d sessions after one has ended, want %d", p.size(), maxSessions-1)
 	}
 }
 
-// Connections that never complete their handshake keep nobody out, at either port.
+// Connections that never complete their handshake do not exclude others, at either port.
 func TestStrangersDoNotKeepOthersOut(t *testing.T) {
 	w := newWorld(t)
 	addr := target(t, echo)
@@ -161,7 +161,7 @@ func TestHeldBytesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	go func() { // A client that answers every dial and sends as much as a stream takes.
+	go func() { // A client that accepts every dial and sends as much as a stream holds.
 		for {
 			y, err := session.AcceptStream()
 			if err != nil {
@@ -187,7 +187,7 @@ func TestHeldBytesAreBounded(t *testing.T) {
 		s.onFull(func() { broken <- i; s.Close() })
 		defer s.Close()
 	}
-	for range 10 { // Nobody reads, so some have to go; the session stays.
+	for range 10 { // Nobody reads, so some streams are closed; the session stays.
 		select {
 		case <-broken:
 		case <-time.After(20 * time.Second):
@@ -205,7 +205,7 @@ func TestHeldBytesAreBounded(t *testing.T) {
 	}
 }
 
-// A client that never confirms the end of streams cannot pile them up.
+// A client that never confirms the end of streams cannot accumulate them.
 func TestUnconfirmedStreamsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	session, err := yamux.Server(w.stray(), sessionConfig(logr.Discard()))
@@ -259,7 +259,7 @@ func TestLedger(t *testing.T) {
 	check(b, 40, 100)
 	l.taken(a, 30)
 	check(b, 30, 100)
-	check(c, 10, 40) // The fullest, b, goes.
+	check(c, 10, 40) // The fullest stream, b, is closed.
 	if got := <-aborted; got != "b" || full != 1 {
 		t.Errorf("%s was broken off, counted %d times", got, full)
 	}
@@ -276,7 +276,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("total %d, want 0", l.total)
 	}
 	if err := l.add(c, 101); !errors.Is(err, errHeld) {
-		t.Errorf("with nothing to break off: %v", err)
+		t.Errorf("without a stream to close: %v", err)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// FuzzGuard: the pieces in which bytes arrive make no difference.
+// FuzzGuard: the result does not depend on the pieces in which bytes arrive.
 func FuzzGuard(f *testing.F) {
 	f.Add(frame(frameWindow, flagOpen, 2, 0), 3)
 	f.Add(append(frame(frameData, 0, 1, 5), "hello"...), 7)
@@ -352,7 +352,7 @@ func FuzzGuard(f *testing.F) {
 	})
 }
 
-// FuzzFrame: a message is read back as it was written, and never more than the limit.
+// FuzzFrame: a message is read as it was written, and never exceeds the limit.
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte{0, 3, 'a', 'b', 'c'})
 	f.Add([]byte{255, 255})
@@ -370,7 +370,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzRequest: what is no CONNECT to host:port is refused, whatever is read is bounded, and nothing behind it is lost.
+// FuzzRequest: everything except a CONNECT to host:port is rejected, the read bytes are bounded, and no later bytes are
+// lost.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte("CONNECT a.example:443 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nrest"))
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
@@ -417,7 +418,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Beyond the bound requests are refused, and a place is free again once a connection has ended.
+// Requests above the limit are refused, and a place is free again once a connection has ended.
 func TestConnectionsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	addr := target(t, echo)
@@ -446,7 +447,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("after one has ended: %s", answer.Status)
 	}
-	conn, answer = w.connect("10.250.0.7:1") // Is refused, and leaves no place taken.
+	conn, answer = w.connect("10.250.0.7:1") // It is refused, and occupies no place.
 	conn.Close()
 	open[1].Close()
 	wait(t, "all places are free", func() bool { return len(p.slots) == 0 })

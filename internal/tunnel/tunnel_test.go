@@ -179,7 +179,7 @@ func (w *world) waitClients(n int) {
 	}
 }
 
-// connect asks the server for target, as the API server does.
+// connect requests a connection to target from the server, as the API server does.
 func (w *world) connect(target string) (net.Conn, *http.Response) {
 	w.t.Helper()
 	config, err := w.api.Client(ServiceName)
@@ -200,7 +200,7 @@ func (w *world) connect(target string) (net.Conn, *http.Response) {
 	return relay.WithPrefix(conn, buffered), answer
 }
 
-// gateway is a minimal stand-in that leads every CONNECT to one server.
+// gateway is a minimal stand-in that forwards every CONNECT to one server.
 type gateway struct {
 	addr string
 	mu   sync.Mutex
@@ -268,7 +268,7 @@ func dialShoot(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, shootNode, "127.0.0.1", 1))
 }
 
-// inShoot is the address of a listener as the API server knows it.
+// inShoot is the address of a listener that the API server uses.
 func inShoot(l net.Listener) string {
 	return strings.Replace(l.Addr().String(), "127.0.0.1", shootNode, 1)
 }
@@ -294,7 +294,7 @@ func echo(c *net.TCPConn) { _, _ = io.Copy(c, c) }
 
 func TestConnectionThroughTunnel(t *testing.T) {
 	w := newWorld(t)
-	// Answers only after the request has ended, so it needs the half close to come through.
+	// It responds only after the request has ended, so the half close has to arrive.
 	addr := target(t, func(c *net.TCPConn) {
 		b, _ := io.ReadAll(c)
 		_, _ = c.Write(bytes.ToUpper(b))
@@ -357,13 +357,13 @@ func TestOnlyCertificatesOfTheCAAreAccepted(t *testing.T) {
 	w := newWorld(t)
 	other := newAuthority(t)
 	stranger := other.issue(t, "kube-apiserver")
-	stranger.CA = filepath.Join(w.ca.dir, "ca.crt") // Trusts the server, is not trusted by it.
+	stranger.CA = filepath.Join(w.ca.dir, "ca.crt") // It trusts the server, but the server does not trust it.
 	config, err := stranger.Client(ServiceName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	conn, err := tls.Dial("tcp", w.proxy, config)
-	if err == nil { // TLS 1.3 tells the client at its first read.
+	if err == nil { // With TLS 1.3 the client gets the error at its first read.
 		fmt.Fprintf(conn, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
 		_, err = conn.Read(make([]byte, 1))
 		conn.Close()
@@ -393,7 +393,7 @@ func TestPortsAreForTheirPeer(t *testing.T) {
 		conn := dial(w.proxy, name)
 		fmt.Fprintf(conn, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
 		if answer, err := io.ReadAll(conn); len(answer) > 0 {
-			t.Errorf("%s at the port of the API server: answer %q, %v", name, answer, err)
+			t.Errorf("%s at the port of the API server: response %q, %v", name, answer, err)
 		}
 	}
 	for name, want := range map[string]bool{ClientCommonName: true, APIServerCommonName: false, ServiceName: false} {
@@ -472,13 +472,13 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	w.waitClients(1)
 	slow, _ := w.connect(flood)
 	defer slow.Close()
-	time.Sleep(50 * time.Millisecond) // Lets the windows of the unread connection fill.
+	time.Sleep(50 * time.Millisecond) // Fills the windows of the unread connection.
 	conn, _ := w.connect(addr)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 	fmt.Fprint(conn, "ping")
 	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
-		t.Errorf("echo beside a slow reader: %v", err)
+		t.Errorf("echo alongside a slow reader: %v", err)
 	}
 }
 

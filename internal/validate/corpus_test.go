@@ -16,14 +16,14 @@ import (
 	"hortus.dev/hortus/internal/manifest"
 )
 
-// different are cases that are no manifests as somebody applies them.
+// different are cases that are not manifests as users apply them.
 var different = map[string]string{
 	"shoot/a-version-is-required-after-admission.yaml":         "offline an empty version is completed, if the profile is there",
 	"shoot/a-pool-cannot-change-to-rolling-updates.yaml":       "kubectl apply keeps stored defaults, a replacement does not",
 	"shoot/a-pool-may-change-who-starts-updates-in-place.yaml": "kubectl apply keeps stored defaults, a replacement does not",
 }
 
-// TestCorpus checks that the command says what the API server does, with the cases that both are tested with.
+// TestCorpus checks that the command reports the same errors as the API server, with the cases of both.
 func TestCorpus(t *testing.T) {
 	cases, err := corpus.Load(os.DirFS("../../api/testdata/corpus"))
 	if err != nil {
@@ -31,7 +31,7 @@ func TestCorpus(t *testing.T) {
 	}
 	for _, c := range cases {
 		if c.Server != "" || c.Operation == corpus.StatusUpdate {
-			continue // A server answers differently, and manifests are no updates of a status.
+			continue // The server responds differently, and manifests are not updates of a status.
 		}
 		if different[c.File] != "" {
 			continue
@@ -54,7 +54,7 @@ func TestCorpus(t *testing.T) {
 			}
 			slices.Sort(got)
 			slices.Sort(want)
-			// The same error twice is shown once.
+			// A repeated error is shown once.
 			if diff := cmp.Diff(slices.Compact(want), slices.Compact(got)); diff != "" {
 				t.Errorf("%s\nproblems mismatch (-want +got):\n%s\n%+v", c.Name, diff, result.Problems)
 			}

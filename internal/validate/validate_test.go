@@ -45,7 +45,7 @@ func TestCommand(t *testing.T) {
 		args   []string
 		want   int
 	}{
-		"everything that is wrong is said at once": {"wrong/table.golden", []string{
+		"all errors are reported at once": {"wrong/table.golden", []string{
 			"-f", "testdata/wrong/input.yaml",
 		}, 1},
 		"the same in JSON": {

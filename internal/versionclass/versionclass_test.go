@@ -37,12 +37,12 @@ func TestClassAt(t *testing.T) {
 		at      time.Time
 		want    Class
 	}{
-		"unclassified counts as supported": {offered("1.0.0", "", nil), now, Supported},
-		"classified":                       {offered("1.0.0", "deprecated", nil), now, Deprecated},
-		"the date is still part of life":   {offered("1.0.0", "supported", days(0)), now, Supported},
-		"the instant after it is not":      {offered("1.0.0", "supported", days(0)), now.Add(1), Expired},
-		"an expired preview is expired":    {offered("1.0.0", "preview", days(-1)), now, Expired},
-		"no stage has begun":               {corev1beta1.ExpirableVersion{Lifecycle: stages}, now, Unavailable},
+		"unclassified counts as supported":       {offered("1.0.0", "", nil), now, Supported},
+		"classified":                             {offered("1.0.0", "deprecated", nil), now, Deprecated},
+		"the date is still part of the lifetime": {offered("1.0.0", "supported", days(0)), now, Supported},
+		"the time after it is not":               {offered("1.0.0", "supported", days(0)), now.Add(1), Expired},
+		"an expired preview is expired":          {offered("1.0.0", "preview", days(-1)), now, Expired},
+		"no stage has begun":                     {corev1beta1.ExpirableVersion{Lifecycle: stages}, now, Unavailable},
 		"the first stage": {
 			corev1beta1.ExpirableVersion{Lifecycle: stages}, now.AddDate(0, 0, 1).Add(1), Preview,
 		},
@@ -52,7 +52,7 @@ func TestClassAt(t *testing.T) {
 		"a leading stage without a start": {
 			corev1beta1.ExpirableVersion{Lifecycle: since}, now.AddDate(-9, 0, 0), Supported,
 		},
-		"an empty lifecycle is none": {
+		"an empty lifecycle counts as none": {
 			corev1beta1.ExpirableVersion{Lifecycle: []corev1beta1.LifecycleStage{}}, now, Supported,
 		},
 		"a stage begins after its start, strictly": {
@@ -116,7 +116,7 @@ func TestDefaultKubernetesVersion(t *testing.T) {
 		"1.30":    "error",
 		"one":     "error",
 		"1.x":     "error",
-		"1.35.4":  "1.35.4", // Complete versions are for validation to judge.
+		"1.35.4":  "1.35.4", // Validation checks complete versions.
 		"1.2.3.4": "1.2.3.4",
 		"v1.36":   "1.36.2",
 	} {
@@ -163,7 +163,7 @@ func TestDefaultMachineImage(t *testing.T) {
 		"an unknown image": {
 			ImageRequest{Name: "OS", MachineType: "small"}, `image "OS" is not supported`,
 		},
-		"an architecture given by hand wins over machine": {
+		"a specified architecture takes precedence": {
 			ImageRequest{Architecture: "arm64", MachineType: "small"}, "arm-only 9.0.0",
 		},
 	} {
@@ -232,12 +232,12 @@ func TestValidateShootVersions(t *testing.T) {
 		shoot, old *corev1beta1.Shoot
 		want       []string // Fields with errors.
 	}{
-		"a new Shoot on active versions":    {shoot("1.36.2", "1.9.9"), nil, nil},
-		"previews are allowed when named":   {shoot("1.37.0", "3.0.0"), nil, nil},
-		"a new Shoot on an expired version": {shoot("1.35.4", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
-		"a new Shoot on an unknown version": {shoot("1.35.9", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
-		"an update to an expired version":   {shoot("1.35.4", "1.9.9"), shoot("1.35.3", "1.9.9"), nil},
-		"an unchanged version that is gone": {shoot("1.33.9", "0.0.1"), shoot("1.33.9", "0.0.1"), nil},
+		"a new Shoot on active versions":        {shoot("1.36.2", "1.9.9"), nil, nil},
+		"previews are allowed when named":       {shoot("1.37.0", "3.0.0"), nil, nil},
+		"a new Shoot on an expired version":     {shoot("1.35.4", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
+		"a new Shoot on an unknown version":     {shoot("1.35.9", "1.9.9"), nil, []string{"spec.kubernetes.version"}},
+		"an update to an expired version":       {shoot("1.35.4", "1.9.9"), shoot("1.35.3", "1.9.9"), nil},
+		"an unchanged version that was removed": {shoot("1.33.9", "0.0.1"), shoot("1.33.9", "0.0.1"), nil},
 		"a new pool on an expired Kubernetes version": {
 			shoot("1.36.2", "1.9.9", kubelet("1.35.4")), nil, []string{"spec.provider.workers[0].kubernetes.version"},
 		},
@@ -263,7 +263,7 @@ func TestValidateShootVersions(t *testing.T) {
 			shoot("1.36.2", "2.0.2"), nil, []string{"spec.provider.workers[0].machine.image"},
 		},
 		"a kubelet that it accepts": {shoot("1.36.2", "2.0.2", kubelet("1.35.3")), nil, nil},
-		"a control plane that takes the pool too far": {
+		"a control plane that is too new for the pool": {
 			shoot("1.36.2", "2.0.2"), shoot("1.35.3", "2.0.2"), []string{"spec.provider.workers[0].machine.image"},
 		},
 		"a new in-place pool without support": {
@@ -277,7 +277,7 @@ func TestValidateShootVersions(t *testing.T) {
 		"an in-place update from the minimum on": {
 			shoot("1.36.2", "2.0.0", inPlace), shoot("1.36.2", "1.9.9", inPlace), nil,
 		},
-		"other changes of a pool whose image has fault": {
+		"other changes of a pool with an invalid image": {
 			shoot("1.36.2", "2.0.2", func(w *corev1beta1.Worker) { w.Maximum = 9 }), shoot("1.36.2", "2.0.2"), nil,
 		},
 	} {

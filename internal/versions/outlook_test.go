@@ -34,24 +34,24 @@ func TestWhereVersionsCanGo(t *testing.T) {
 		return &maintenance.Pool{Kubernetes: version, InPlace: inPlace}
 	}
 	for name, tc := range map[string]struct{ got, want []string }{
-		"a control plane skips no minor": {
+		"a control plane skips no minor version": {
 			controlPlaneTargets(profile, shoot("1.30.0"), now), []string{"1.30.4", "1.31.2"},
 		},
-		"it waits for a pool that is far behind": {
+		"it waits for a pool that is too old": {
 			controlPlaneTargets(profile, shoot("1.32.0", "1.29.1"), now), []string{},
 		},
-		"not for one that is near": {
+		"it does not wait for a pool that is new enough": {
 			controlPlaneTargets(profile, shoot("1.32.0", "1.30.0"), now), []string{"1.33.1"},
 		},
-		"a pool goes up to the control plane": {
+		"a pool can be updated up to the control plane": {
 			poolTargets(profile, pool("1.29.1", false), "1.32.0", now), []string{"1.30.0", "1.30.4", "1.31.2", "1.32.0"},
 		},
-		"machines that stay skip no minor": {
+		"machines that stay skip no minor version": {
 			poolTargets(profile, pool("1.29.1", true), "1.32.0", now), []string{"1.30.0", "1.30.4"},
 		},
-		"a version that is none leads nowhere":      {controlPlaneTargets(profile, shoot("newest"), now), []string{}},
-		"nor does a control plane whose is none":    {poolTargets(profile, pool("1.29.1", false), "newest", now), []string{}},
-		"the highest of a major leads nowhere else": {controlPlaneTargets(profile, shoot("1.33.1"), now), []string{}},
+		"an invalid version has none":               {controlPlaneTargets(profile, shoot("newest"), now), []string{}},
+		"an invalid control plane version has none": {poolTargets(profile, pool("1.29.1", false), "newest", now), []string{}},
+		"the highest of a major version has none":   {controlPlaneTargets(profile, shoot("1.33.1"), now), []string{}},
 	} {
 		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
 			t.Errorf("%s: mismatch (-want +got):\n%s", name, diff)

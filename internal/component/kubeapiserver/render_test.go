@@ -134,7 +134,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// A user who has the condition already would otherwise have it twice, which the server refuses.
+// A user's file that already has the condition would otherwise have it twice, which the server rejects.
 func TestConditionIsThereOnce(t *testing.T) {
 	webhook := map[string]any{}
 	addCondition(webhook, "a")
@@ -196,7 +196,7 @@ func TestServiceAndRoute(t *testing.T) {
 	golden.Objects(t, "route", route)
 }
 
-// Every issuer of tokens is reached through the tunnel server, also if it came with a selector or with an odd shape.
+// Every issuer of tokens is reached through the tunnel server, even if it has a selector or an unusual form.
 func TestIssuersAreReachedThroughTheTunnelServer(t *testing.T) {
 	for name, tc := range map[string]struct{ jwt, want string }{
 		"no selector": {
@@ -231,7 +231,7 @@ func TestIssuersAreReachedThroughTheTunnelServer(t *testing.T) {
 	}
 }
 
-// Users cannot switch off what makes the server accept the selector.
+// Users cannot disable the feature gate of the selector.
 func TestIssuerEgressStaysOn(t *testing.T) {
 	for name, tc := range map[string]struct{ gates, want map[string]bool }{
 		"nothing about it": {map[string]bool{"A": false}, map[string]bool{"A": false}},
@@ -250,7 +250,7 @@ func TestIssuerEgressStaysOn(t *testing.T) {
 	}
 }
 
-// The API server has no connection of its own but to etcd, whether there are nodes or not.
+// The API server connects directly only to etcd, with and without nodes.
 func TestOnlyEtcdIsReachedDirectly(t *testing.T) {
 	var config struct {
 		EgressSelections []struct {

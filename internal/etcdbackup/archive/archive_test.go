@@ -148,7 +148,7 @@ func TestCorruptionOfEveryByteIsDetected(t *testing.T) {
 		bad[n] ^= 0x55
 		_, _, err := read(bytes.NewReader(bad))
 		if err == nil {
-			t.Fatalf("byte %d of %d: nothing noticed", n, len(data))
+			t.Fatalf("byte %d of %d: the damage was not detected", n, len(data))
 		}
 	}
 }

@@ -28,14 +28,14 @@ func TestCurrent(t *testing.T) {
 			objects: with(full(1300), delta(1301, 1500)), branches: []Branch{branch},
 			want: []Object{full(1300), delta(1301, 1500)},
 		},
-		"a delta alone is no backup": {
+		"a delta alone is not a backup": {
 			objects: with(delta(1301, 1500)), branches: []Branch{branch}, want: old, target: Target{Revision: 150},
 		},
 		"taken back twice": {
 			objects: with(full(1300), delta(1301, 1500)), branches: []Branch{later, branch},
 			want: with(full(1300), delta(1301, 1500)), target: Target{Revision: 1400},
 		},
-		"taken back twice, with a backup": {
+		"restored twice, with a backup": {
 			objects: with(full(1300), full(3001)), branches: []Branch{branch, later}, want: []Object{full(3001)},
 		},
 	} {

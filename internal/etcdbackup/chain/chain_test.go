@@ -76,8 +76,8 @@ func TestParseNameRefuses(t *testing.T) {
 	for _, name := range []string{
 		"", "x", good + ".tmp", "a/" + good, ClaimName(1), good[1:],
 		"0000000000-0000000000000000005-0000000000000000007-delta-20260302T000000.000Z.zst", // Epoch 0.
-		"0000000001-0000000000000000008-0000000000000000007-delta-20260302T000000.000Z.zst", // Backwards.
-		"0000000001-0000000000000000002-0000000000000000007-full-20260302T000000.000Z.zst",  // A full one begins at 1.
+		"0000000001-0000000000000000008-0000000000000000007-delta-20260302T000000.000Z.zst", // Last before first.
+		"0000000001-0000000000000000002-0000000000000000007-full-20260302T000000.000Z.zst",  // A full snapshot begins at 1.
 		"0000000001-0000000000000000005-9999999999999999999-delta-20260302T000000.000Z.zst", // No int64.
 		"0000000001-0000000000000000005-0000000000000000007-delta-20261302T000000.000Z.zst", // No date.
 	} {
@@ -130,7 +130,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestBuildReachesWhatCanBeReached compares with a simple search over single revisions.
+// TestBuildReachesWhatCanBeReached compares chains with a simple search over single revisions.
 func TestBuildReachesWhatCanBeReached(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// history is what a year of daily full snapshots and hourly deltas leaves when nothing is deleted.
+// history has the objects of a year of daily full snapshots and hourly deltas, without deletions.
 func history(days int) []Object {
 	var objects []Object
 	revision := int64(1)

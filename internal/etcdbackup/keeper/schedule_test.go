@@ -20,7 +20,7 @@ func TestScheduleOfAFile(t *testing.T) {
 	clock, logged := clocktesting.NewFakePassiveClock(start), &sink{}
 	s := &fileSchedule{path: path, otherwise: otherwise, clock: clock, log: logr.New(logged)}
 	for i, step := range []struct {
-		name, content string // No content: no file.
+		name, content string // Without content there is no file.
 		from, want    string
 		lines         int
 	}{
@@ -32,7 +32,7 @@ func TestScheduleOfAFile(t *testing.T) {
 		{name: "an empty file", content: " ", from: "01T12:00", want: "02T05:00", lines: 4},
 		{name: "another time zone", content: "CRON_TZ=Asia/Tokyo 0 1 * * *", from: "01T12:00", want: "02T05:00", lines: 5},
 		{name: "no such day", content: "0 5 30 2 *", from: "01T12:00", want: "02T05:00", lines: 6},
-		{name: "a file that is right again", content: "0 13 * * *", from: "01T12:00", want: "01T13:00", lines: 7},
+		{name: "a corrected file", content: "0 13 * * *", from: "01T12:00", want: "01T13:00", lines: 7},
 		{name: "a time in the future", content: "0 13 * * *", from: "02T14:00", want: "03T13:00", lines: 7},
 	} {
 		if step.content != "" {

@@ -40,7 +40,7 @@ func TestNoSpaceIsResolved(t *testing.T) {
 	}
 }
 
-// TestFullDatabaseIsReported fills the quota with what is in use: nothing can be gained.
+// TestFullDatabaseIsReported fills the quota with data in use: nothing can be gained.
 func TestFullDatabaseIsReported(t *testing.T) {
 	server := etcdtest.New(t, fmt.Sprintf("--quota-backend-bytes=%d", 4<<20))
 	client := server.Start()

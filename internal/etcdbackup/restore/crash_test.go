@@ -100,7 +100,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(broken); err == nil && info.Size() != 5000 {
-			t.Fatalf("after a crash before %q there is another data directory", name)
+			t.Fatalf("after a crash before %q the data directory is different", name)
 		}
 		if r, err := restore.Run(context.Background(), o); err != nil || r.Decision.Action != restore.Restore {
 			t.Fatalf("after a crash before %q: %+v, %v", name, r, err)
@@ -140,7 +140,7 @@ func TestLogCounts(t *testing.T) {
 	}
 }
 
-// TestOlderDataIsReplaced puts an older copy of the data directory in place, as from a snapshot of the volume.
+// TestOlderDataIsReplaced restores an older copy of the data directory, as from a snapshot of the volume.
 func TestOlderDataIsReplaced(t *testing.T) {
 	server := etcdtest.New(t)
 	server.Start()
@@ -191,8 +191,8 @@ func TestDamagedLogIsFound(t *testing.T) {
 	}
 }
 
-// TestKilledEtcdIsNotBroken kills etcd after writes, again and again, and reads everything: what was acknowledged must
-// not be replaced by a backup.
+// TestKilledEtcdIsNotBroken kills etcd after writes, repeatedly, and reads everything: acknowledged writes must not be
+// replaced by a backup.
 func TestKilledEtcdIsNotBroken(t *testing.T) {
 	server := etcdtest.New(t)
 	for i := range 8 {
@@ -232,6 +232,6 @@ func TestFreshStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := restore.Run(context.Background(), o); err == nil {
-		t.Errorf("the store is gone: %+v", r)
+		t.Errorf("the store is missing: %+v", r)
 	}
 }

@@ -57,7 +57,7 @@ func TestDecide(t *testing.T) {
 			f.NewestClaim, f.Data = claim(3, "b"),
 				DataMissing
 		}, Fail},
-		"the epoch belongs to another":            {func(f *Facts) { f.NewestClaim = claim(2, "b") }, Fail},
+		"the epoch belongs to another owner":      {func(f *Facts) { f.NewestClaim = claim(2, "b") }, Fail},
 		"a new epoch continues with its own data": {func(f *Facts) { f.Epoch = 3 }, Start},
 		"data of an older epoch, backups of a newer": {func(f *Facts) {
 			f.Epoch, f.DataEpoch, f.DataRevision = 3, 1,
@@ -74,7 +74,7 @@ func TestDecide(t *testing.T) {
 				StoreEmpty, nil
 		}, Fail},
 		"a point in time, one of several members": {func(f *Facts) { f.Forced, f.Members = true, 3 }, Fail},
-		"one of several members lags":             {func(f *Facts) { f.Members, f.DataRevision = 3, 1 }, Start},
+		"one of several members lags behind":      {func(f *Facts) { f.Members, f.DataRevision = 3, 1 }, Start},
 		"one of several members has no data":      {func(f *Facts) { f.Members, f.Data = 3, DataMissing }, Fail},
 		"no member has data": {func(f *Facts) {
 			f.Members, f.Data, f.WholeCluster = 3,
@@ -96,7 +96,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideIsSafe goes through all combinations and checks what must never happen.
+// TestDecideIsSafe checks all combinations for results that must never occur.
 func TestDecideIsSafe(t *testing.T) {
 	checked := 0
 	for _, data := range []DataState{DataMissing, DataBroken, DataFine} {
@@ -140,7 +140,7 @@ func checkSafe(t *testing.T, f Facts, d Decision) {
 		f.DataEpoch < f.BackupEpoch:
 		t.Errorf("%+v starts with data of an older epoch than the backups", f)
 	case d.Action == Restore && f.Store != StoreHasChains:
-		t.Errorf("%+v restores from nothing", f)
+		t.Errorf("%+v restores without backups", f)
 	case d.Action == Restore && f.Members > 1 && !f.WholeCluster:
 		t.Errorf("%+v restores one of several members", f)
 	case d.Action == Measure && (f.DataExact || f.Data != DataFine):

@@ -27,7 +27,7 @@ import (
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
-// identity is a certificate that is its own authority.
+// identity is a self-signed certificate, which is its own CA.
 func identity(t *testing.T) *certs.Files {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -143,10 +143,10 @@ func TestProbesTellNothingElse(t *testing.T) {
 		code   int
 		body   string
 	}{
-		"nothing to ask":                     {service.Probes{}, "/readyz", 200, "ok"},
-		"not ready, for a reason of its own": {service.Probes{Ready: fails}, "/readyz", 503, "unavailable"},
-		"not ready, but alive":               {service.Probes{Ready: fails}, "/healthz", 200, "ok"},
-		"not alive":                          {service.Probes{Live: fails}, "/healthz", 503, "unavailable"},
+		"nothing to ask":           {service.Probes{}, "/readyz", 200, "ok"},
+		"not ready, with a reason": {service.Probes{Ready: fails}, "/readyz", 503, "unavailable"},
+		"not ready, but alive":     {service.Probes{Ready: fails}, "/healthz", 200, "ok"},
+		"not alive":                {service.Probes{Live: fails}, "/healthz", 503, "unavailable"},
 	} {
 		if code, body := answer(tc.probes, tc.path); code != tc.code || body != tc.body {
 			t.Errorf("%s: %d %q, want %d %q", name, code, body, tc.code, tc.body)

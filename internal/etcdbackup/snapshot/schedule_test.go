@@ -17,7 +17,7 @@ func TestUntilFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		last   time.Duration // Before now; 0 for none.
+		last   time.Duration // Age; 0 for none.
 		change func(*session)
 		want   time.Duration
 	}{

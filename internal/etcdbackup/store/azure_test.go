@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// azureValues are credentials for a server that speaks as much of the protocol of Azure Blob Storage as the store
-// needs.
+// azureValues are credentials for a server that implements the part of Azure Blob Storage that the store needs.
 func azureValues(t *testing.T) map[string]string {
 	t.Helper()
 	server := httptest.NewServer(&azureServer{blobs: map[string][]byte{}, blocks: map[string][]byte{}})
@@ -27,7 +26,7 @@ func azureValues(t *testing.T) map[string]string {
 	}
 }
 
-// azureServer keeps blobs of one container, as the REST API "Blob service" is documented.
+// azureServer stores blobs of one container, as documented in the REST API "Blob service".
 type azureServer struct {
 	mu            sync.Mutex
 	blobs, blocks map[string][]byte

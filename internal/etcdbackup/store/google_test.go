@@ -15,8 +15,8 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 )
 
-// googleValues are credentials for a server that speaks the protocol of Google Cloud Storage, with a bucket, and gives
-// out access tokens for keys of service accounts.
+// googleValues are credentials for a server that implements Google Cloud Storage, with a bucket, and issues access
+// tokens for keys of service accounts.
 func googleValues(t *testing.T) map[string]string {
 	t.Helper()
 	const bucket, token = "backups", "token-of-the-test"

@@ -124,16 +124,16 @@ func checkError(t *testing.T, endpoint string, want Reason) error {
 	}
 	if err == nil || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "ABCDEFGH") ||
 		!strings.Contains(err.Error(), endpoint) {
-		t.Errorf("the message is not fit for people: %v", err)
+		t.Errorf("the message is not readable: %v", err)
 	}
 	return err
 }
 
-// s3Server is as much of S3 as is used: path style, no checksums, conditional writes.
+// s3Server implements the used part of S3: path style, no checksums, conditional writes.
 type s3Server struct {
 	mu      sync.Mutex
 	objects map[string][]byte
-	ignore  bool // Does not honour conditions.
+	ignore  bool // It ignores conditions.
 	keys    []string
 }
 
@@ -228,7 +228,7 @@ func TestStores(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := s.Open(ctx, "given-up"); ReasonOf(err) != ObjectMissing {
-				t.Errorf("an object that was given up: %v", err)
+				t.Errorf("an aborted object: %v", err)
 			}
 			r, err := s.Open(ctx, small.Name())
 			if err != nil {
@@ -316,7 +316,7 @@ func TestChangedCredentialsAreUsed(t *testing.T) {
 	}
 }
 
-// steppingClock has real timers and a time of its own.
+// steppingClock has real timers and a fake time.
 type steppingClock struct {
 	clock.RealClock
 	*clocktesting.FakePassiveClock
@@ -341,7 +341,7 @@ func TestFolderThatIsGoneIsNotEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.List(context.Background()); ReasonOf(err) != BucketMissing {
-		t.Errorf("a folder that is not there yet: %v", err)
+		t.Errorf("a folder that does not exist yet: %v", err)
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
@@ -353,6 +353,6 @@ func TestFolderThatIsGoneIsNotEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.List(context.Background()); ReasonOf(err) != BucketMissing {
-		t.Errorf("a folder that is gone: %v", err)
+		t.Errorf("a deleted folder: %v", err)
 	}
 }

@@ -33,8 +33,8 @@ func save(t *testing.T, client *clientv3.Client) string {
 	return file
 }
 
-// TestHashIsThatOfEtcd compares with the real etcd, at several revisions, before and after compactions, for a file of
-// the same time and for one that was not compacted.
+// TestHashIsThatOfEtcd compares hashes with the real etcd, at several revisions, before and after compactions, for a
+// file from the same time and for one that was not compacted.
 func TestHashIsThatOfEtcd(t *testing.T) {
 	server := etcdtest.New(t)
 	client := server.Start()

@@ -25,16 +25,16 @@ func TestDecide(t *testing.T) {
 		"with data": {
 			facts: Facts{HasData: true, Peers: silent}, want: Start, initial: "a=https://a",
 		},
-		"the only one":                         {facts: Facts{First: true}, want: Begin, initial: "a=https://a"},
-		"nobody has data":                      {facts: Facts{First: true, Peers: empty}, want: Begin},
-		"nobody has data, but it is not first": {facts: Facts{Peers: empty}, want: Wait, reason: "has not begun"},
+		"the only one":    {facts: Facts{First: true}, want: Begin, initial: "a=https://a"},
+		"nobody has data": {facts: Facts{First: true, Peers: empty}, want: Begin},
+		"no member has data, but it is not first": {facts: Facts{Peers: empty}, want: Wait, reason: "has not begun"},
 		"the others are silent": {
 			facts: Facts{First: true, Peers: silent}, want: Wait, reason: "b, c may have some",
 		},
 		"one is silent": {facts: Facts{
 			First: true, Peers: []Peer{{Name: "b", Reached: true}, {Name: "c"}},
 		}, want: Wait, reason: "c may have some"},
-		"broken data, and the others are silent": {facts: Facts{First: true, Broken: true, Peers: silent}, want: Wait},
+		"broken data, and the others do not answer": {facts: Facts{First: true, Broken: true, Peers: silent}, want: Wait},
 		"the others have data and no quorum": {facts: Facts{
 			First: true, Peers: []Peer{{Name: "b", Reached: true, HasData: true}, {Name: "c", Reached: true}},
 		}, want: Wait, reason: "b has some"},
@@ -52,10 +52,10 @@ func TestDecide(t *testing.T) {
 		"it did not finish joining": {facts: Facts{
 			Members: append(members("b"), Member{ID: 9, PeerURL: "https://a", Learner: true}),
 		}, want: Join, remove: 9},
-		"another one is joining": {facts: Facts{
+		"another member is joining": {facts: Facts{
 			Members: append(members("b"), Member{ID: 9, PeerURL: "https://c", Learner: true}),
 		}, want: Wait, reason: "another member is joining at https://c"},
-		"another one is catching up": {facts: Facts{
+		"another member is catching up": {facts: Facts{
 			Members: append(members("b"), Member{ID: 9, Name: "c", PeerURL: "https://c", Learner: true}),
 		}, want: Wait, reason: "c is catching up"},
 	} {

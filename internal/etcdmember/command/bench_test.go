@@ -25,7 +25,7 @@ import (
 
 var megabytes = flag.Int("megabytes", 100, "how much BenchmarkRestore stores in etcd, in MB of values")
 
-// asProcess makes this test binary the program itself, so that its memory can be measured.
+// asProcess makes this test binary run the program, so that its memory can be measured.
 const asProcess = "HORTUS_ETCD_PROCESS"
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkRestore measures how long it takes to save a database as a whole, and to restore it after the volume was
-// lost, and how much memory of its own the process takes for that.
+// BenchmarkRestore measures the time to save a whole database and to restore it after the loss of the volume, and the
+// anonymous memory that the process needs for that.
 func BenchmarkRestore(b *testing.B) {
 	for range b.N {
 		s := newSeed(b, b.TempDir())
@@ -74,11 +74,11 @@ func BenchmarkRestore(b *testing.B) {
 		b.ReportMetric(float64(savedWith)/1e6, "MB-memory-saved")
 		b.ReportMetric(restored.Seconds()/hundreds, "s-restored/100MB")
 		b.ReportMetric(float64(restoredWith)/1e6, "MB-memory-restored")
-		b.ReportMetric(0, "ns/op") // A run is more than what is measured.
+		b.ReportMetric(0, "ns/op") // Only a part of a run is measured.
 	}
 }
 
-// start runs this program as a process of its own. memory is the most anonymous memory that it was seen with, in bytes.
+// start runs this program as a separate process. memory is the maximum of its anonymous memory, in bytes.
 func (s *seed) start(b *testing.B) (r *running, memory *atomic.Int64) {
 	b.Helper()
 	at := newAddresses(b)
@@ -132,7 +132,7 @@ func anonymous(pid int) int64 {
 	return 0
 }
 
-// fill writes values that cannot be compressed much, of 2 KB each, like objects of Kubernetes in their sizes.
+// fill writes values of 2 KB each, like objects of Kubernetes, that are hard to compress.
 func (r *running) fill(megabytes int) {
 	r.t.Helper()
 	const size, batch = 2000, 50
@@ -162,7 +162,7 @@ func (r *running) last() string {
 	return string(got.Kvs[0].Key) + string(got.Kvs[0].Value)
 }
 
-// awaitLong waits as long as a restore of a large database may take.
+// awaitLong waits for a state, as long as a restore of a large database may take.
 func (r *running) awaitLong(state etcdbackup.EtcdState) {
 	r.t.Helper()
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {

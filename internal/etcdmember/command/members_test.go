@@ -22,7 +22,7 @@ import (
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
-// group is an etcd of up to three members.
+// group is an etcd with up to three members.
 type group struct {
 	t       *testing.T
 	seeds   []*seed
@@ -65,7 +65,7 @@ func (g *group) want(n int) {
 }
 
 func (g *group) start(i int) {
-	// Listening on an IP address: etcd takes no names there.
+	// Listen on an IP address, because etcd accepts no names here.
 	_, p, err := net.SplitHostPort(strings.TrimPrefix(g.seeds[i].addresses.peer, "https://"))
 	if err != nil {
 		g.t.Fatal(err)
@@ -95,7 +95,7 @@ func (g *group) client() *clientv3.Client {
 	return c
 }
 
-// voters waits until the cluster has exactly n members that vote, and no other.
+// voters waits until the cluster has exactly n voting members, and no others.
 func (g *group) voters(c *clientv3.Client, n int) {
 	g.t.Helper()
 	var last string
@@ -120,7 +120,7 @@ func (g *group) voters(c *clientv3.Client, n int) {
 	}
 }
 
-// TestThreeMembers raises an etcd from one to three members while a client writes, loses the volume of one, restarts
+// TestThreeMembers scales an etcd from one to three members while a client writes, loses the volume of one, restarts
 // all of them for another CA bundle, and loses all volumes.
 func TestThreeMembers(t *testing.T) {
 	g := newGroup(t)
@@ -221,7 +221,7 @@ func TestThreeMembers(t *testing.T) {
 		}
 	}
 	g.start(0)
-	g.members[0].await("it does not begin alone",
+	g.members[0].await("it does not begin a cluster alone",
 		func(s etcdbackup.Status) bool { return strings.Contains(s.Etcd.Message, "does not answer") })
 	g.start(1)
 	g.start(2)
@@ -232,7 +232,7 @@ func TestThreeMembers(t *testing.T) {
 	}
 }
 
-// mustSaveSomewhere saves everything by the member that leads.
+// mustSaveSomewhere saves everything with the leading member.
 func (r *running) mustSaveSomewhere(g *group) {
 	r.t.Helper()
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {

@@ -30,7 +30,7 @@ const (
 	prefix  = "shoot--dev--a--1/etcd-main"
 )
 
-// seed is where the pod of an etcd runs: a volume, certificates, and a bucket that other seeds have, too.
+// seed has the volume and the certificates of an etcd, and a bucket that it shares with other seeds.
 type seed struct {
 	t                             testing.TB
 	volume, certificates, secrets string
@@ -92,16 +92,16 @@ func (s *seed) store() *store.Store {
 	return st
 }
 
-// running is a process, and how to reach it.
+// running is a process with its addresses.
 type running struct {
 	*seed
 	etcd *clientv3.Client
-	// service of the process.
+	// service is a client of the process.
 	service *etcdbackup.Client
 	stop    func()
 }
 
-// commandLine returns the flags of the process, to which others are added, and those of its etcd.
+// commandLine returns the flags of the process, with additional ones, and those of its etcd.
 func (s *seed) commandLine(at *addresses, more ...string) (flags, args []string) {
 	clients, forward, metrics, listen, peer := at.clients, at.forward, at.metrics, at.listen, at.peer
 	in := func(name string) string { return filepath.Join(s.certificates, name) }
@@ -160,7 +160,7 @@ func (s *seed) run(more ...string) *running {
 	return s.reach(at, stop)
 }
 
-// reach makes clients of a process.
+// reach creates clients of a process.
 func (s *seed) reach(at *addresses, stop func()) *running {
 	s.t.Helper()
 	r := &running{seed: s, stop: stop}
@@ -203,7 +203,7 @@ func (r *running) awaitState(state etcdbackup.EtcdState) etcdbackup.Status {
 	return r.await(string(state), func(s etcdbackup.Status) bool { return s.Etcd.State == state })
 }
 
-// put gives up early: etcd may be stopped.
+// put has a short timeout: etcd may be stopped.
 func (r *running) put(key, value string) error { return r.putWithin(3*time.Second, key, value) }
 
 func (r *running) putWithin(limit time.Duration, key, value string) error {
@@ -239,10 +239,10 @@ func (s *seed) objects() string {
 	return fmt.Sprint(l.Objects)
 }
 
-// TestWithoutBackups: etcd runs in the same way, so that its probes are answered in the same way.
+// TestWithoutBackups: etcd also runs as a child without backups, so that its probes work in the same way.
 func TestWithoutBackups(t *testing.T) {
 	s := newSeed(t, t.TempDir())
-	for i := range 2 { // The second one finds the data of the first one.
+	for i := range 2 { // The second process finds the data of the first one.
 		r := s.run("--store-credentials=")
 		r.awaitState(etcdbackup.EtcdRunning)
 		r.mustPut("key", strconv.Itoa(i))
@@ -250,7 +250,7 @@ func TestWithoutBackups(t *testing.T) {
 	}
 }
 
-// TestNewerOwnerStopsEtcdForGood lets each witness show a newer epoch.
+// TestNewerOwnerStopsEtcdForGood has each witness show a newer epoch.
 func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
 	for name, takeOver := range map[string]func(*running) error{
 		"bucket": func(r *running) error {
@@ -266,7 +266,7 @@ func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
 			r.mustPut("a", "1")
 			r.mustSave()
 			before := s.objects()
-			_ = r.put("a", "2") // What is not stored yet must not be stored any more.
+			_ = r.put("a", "2") // Pending changes must not be stored any more.
 			began := time.Now()
 			if err := takeOver(r); err != nil {
 				t.Fatal(err)
@@ -298,7 +298,7 @@ func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
 	}
 }
 
-// TestEtcdIsFenced takes the bucket away.
+// TestEtcdIsFenced makes the bucket unreachable.
 func TestEtcdIsFenced(t *testing.T) {
 	s := newSeed(t, t.TempDir())
 	r := s.run("--epoch=1", "--holder=a", "--fence-time=2s")
@@ -320,7 +320,7 @@ func TestEtcdIsFenced(t *testing.T) {
 			}
 		}
 	}()
-	// The garden is enough: nothing happens for longer than the fence time.
+	// The garden suffices: etcd runs for longer than the fence time.
 	for deadline := time.Now().Add(4 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if status, err := r.service.Status(context.Background()); err == nil && status.Etcd.State != etcdbackup.EtcdRunning {
 			t.Fatalf("the garden confirms, but %+v", status.Etcd)
@@ -341,7 +341,7 @@ func TestEtcdIsFenced(t *testing.T) {
 	r.awaitState(etcdbackup.EtcdFenced)
 	r.stop()
 
-	// A start needs a witness, although the data is fine.
+	// A start requires a witness, although the data is fine.
 	r = s.run("--epoch=1", "--holder=a", "--fence-time=2s")
 	r.awaitState(etcdbackup.EtcdWaiting)
 	if err := os.Rename(s.bucket+".gone", s.bucket); err != nil {
@@ -382,15 +382,15 @@ func TestStandby(t *testing.T) {
 		t.Errorf("the destination has %v, %v", got, err)
 	}
 	to.stop()
-	to = destination.run("--standby", "--epoch=2", "--holder=b") // A restart does not take it back.
+	to = destination.run("--standby", "--epoch=2", "--holder=b") // A restart does not undo the activation.
 	to.awaitState(etcdbackup.EtcdRunning)
 	to.mustPut("first", "3")
 	from = source.run("--epoch=1", "--holder=a")
 	from.awaitState(etcdbackup.EtcdSuperseded)
 }
 
-// TestTakenBack takes etcd back to an earlier revision, writes, and loses the volume at every stage: what was abandoned
-// never comes back.
+// TestTakenBack restores etcd to an earlier revision, writes, and loses the volume at every stage: abandoned writes
+// never come back.
 func TestTakenBack(t *testing.T) {
 	s := newSeed(t, t.TempDir())
 	r := s.run("--epoch=1", "--holder=a")
@@ -454,11 +454,11 @@ func TestTakenBack(t *testing.T) {
 		strings.Count(after, "full") != strings.Count(before, "full")+1 {
 		t.Errorf("the store has %s", after)
 	}
-	r = s.run(request...) // It is not carried out again.
+	r = s.run(request...) // The request is not carried out again.
 	want(r, "better")
 	r.stop()
 	lose()
-	r = s.run(request...) // Nor on another volume.
+	r = s.run(request...) // It is not carried out on another volume either.
 	second := want(r, "better")
 	if second <= first {
 		t.Errorf("etcd is at revision %d after %d", second, first)

@@ -20,8 +20,8 @@ func TestDecide(t *testing.T) {
 		want   Verdict
 		reason string
 	}{
-		"nobody has said anything yet": {facts: Facts{Now: time.Minute}, want: Wait, reason: "waiting until"},
-		"nobody has said anything for long": {
+		"no witness has answered yet": {facts: Facts{Now: time.Minute}, want: Wait, reason: "waiting until"},
+		"no witness has answered for a long time": {
 			facts: Facts{Now: time.Hour}, want: Wait, reason: "has confirmed epoch 2 for 1h0m0s",
 		},
 		"the bucket has confirmed it": {facts: Facts{
@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 		"the moment after": {
 			facts: Facts{Now: fenceTime, Confirmed: at(Garden, 0)}, want: Fenced, reason: "for 5m0s (at most 5m0s)",
 		},
-		"both have been silent for long": {facts: Facts{
+		"both have not answered for a long time": {facts: Facts{
 			Now: time.Hour, Confirmed: map[Witness]time.Duration{Garden: 0, Bucket: time.Minute},
 		}, want: Fenced, reason: "59m0s"},
 		"one of them is enough": {facts: Facts{
@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 		"another holder of the epoch": {facts: Facts{
 			Now: 1, Confirmed: at(Garden, 0), Successor: &Successor{Owner: Owner{Epoch: 2, Holder: "b"}, Witness: Bucket},
 		}, want: Superseded},
-		"a newer owner of whom the name is not": {facts: Facts{Successor: &Successor{
+		"a newer owner with an unknown name": {facts: Facts{Successor: &Successor{
 			Owner: Owner{Epoch: 3}, Witness: Garden,
 		}}, want: Superseded, reason: "the garden shows that another seed owns epoch 3"},
 		"without a bucket":                {facts: Facts{Now: time.Hour, Alone: true}, want: Run},
@@ -64,9 +64,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestNoTwoOwners lets two owners live through random outages of the witnesses, pauses, jumps of the clock for people
-// and restarts. The second owner serves, as the protocol says, a fence time after it has claimed the next epoch. From
-// then on the first one must not run. As long as a witness can be reached and nobody has claimed, it must run.
+// TestNoTwoOwners simulates two owners with random outages of the witnesses, pauses, jumps of the wall clock and
+// restarts. The second owner serves a fence time after it has claimed the next epoch, as in the protocol. From then on
+// the first one must not run. As long as a witness is reachable and nobody else has claimed, it must run.
 func TestNoTwoOwners(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -107,7 +107,7 @@ func TestNoTwoOwners(t *testing.T) {
 				if claimed >= 0 {
 					owner = Owner{Epoch: 2, Holder: "b"}
 				}
-				now += time.Duration(random.Int64N(int64(10 * time.Second))) // The answer takes a while.
+				now += time.Duration(random.Int64N(int64(10 * time.Second))) // The response takes a while.
 				if err := g.Confirm(w, owner, asked); err != nil {
 					t.Fatal(err)
 				}
@@ -129,7 +129,7 @@ func TestNoTwoOwners(t *testing.T) {
 	}
 }
 
-// wallClock is set by somebody.
+// wallClock may be set at any time.
 type wallClock struct {
 	clock.RealClock
 	offset time.Duration
@@ -159,13 +159,13 @@ func TestSupersededIsFinal(t *testing.T) {
 	if err := g.Confirm(Garden, Owner{Epoch: 2}, g.Now()); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.Confirm(Garden, Owner{Epoch: 1}, g.Now()) // By somebody who does not know yet.
+	_ = g.Confirm(Garden, Owner{Epoch: 1}, g.Now()) // By a client that does not know yet.
 	for _, g := range []*Guard{g, open(first)} {
 		if d := g.Decision(); d.Verdict != Superseded {
 			t.Errorf("superseded, but %+v", d)
 		}
 	}
-	// It comes back as the owner of a later epoch.
+	// The first owner comes back as the owner of a later epoch.
 	g = open(Owner{Epoch: 3, Holder: "a"})
 	if err := g.Confirm(Bucket, Owner{Epoch: 3, Holder: "a"}, g.Now()); err != nil || g.Decision().Verdict != Run {
 		t.Errorf("%+v, %v", g.Decision(), err)

@@ -86,8 +86,8 @@ func TestSecretOf(t *testing.T) {
 		"a token for gardenlets": {
 			user: "system:bootstrap:abcdef", groups: []string{"system:bootstrappers", Group}, want: "bootstrap-token-abcdef",
 		},
-		"a token for something else": {user: "system:bootstrap:abcdef", groups: []string{"system:bootstrappers"}},
-		"somebody else":              {user: "jane", groups: []string{Group}},
+		"a token for another purpose": {user: "system:bootstrap:abcdef", groups: []string{"system:bootstrappers"}},
+		"somebody else":               {user: "jane", groups: []string{Group}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := SecretOf(tc.user, tc.groups)

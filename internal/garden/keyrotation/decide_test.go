@@ -29,7 +29,7 @@ func TestNext(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state state
 		want  step
-		keys  string // After the step.
+		keys  string // Configuration after the step.
 	}{
 		"a garden that has never rotated": {state{config: config("key1"), rolledOut: true}, begin, "key1 key2"},
 		"servers that are rolling out come first": {
@@ -46,9 +46,9 @@ func TestNext(t *testing.T) {
 			state{config: config("key2", "key1")}, rollOut, "key2 key1"},
 		"the first rotation has nothing to drop": {
 			state{config: config("key2", "key1"), rolledOut: true, rewrittenWith: "key2"}, finish, "key2 key1"},
-		"what an earlier run has rewritten does not count": {
+		"objects rewritten by an earlier run do not count": {
 			state{config: config("key3", "key1", "key2"), rolledOut: true, rotatedTo: "key2"}, rewrite, "key3 key1 key2"},
-		"nor what this run has rewritten with another key": {
+		"objects rewritten with another key do not count": {
 			state{config: config("key3", "key1", "key2"), rolledOut: true, rotatedTo: "key2", rewrittenWith: "key2"}, rewrite,
 			"key3 key1 key2"},
 		"the key before the predecessor is dropped": {
@@ -67,7 +67,7 @@ func TestNext(t *testing.T) {
 			state{config: config("key3", "key2"), rolledOut: true, rotatedTo: "key3"}, begin, "key3 key2 key4"},
 		"numbers are no text": {
 			state{config: config("key10", "key9"), rolledOut: true, rotatedTo: "key10"}, begin, "key10 key11 key9"},
-		"a key that somebody else has named": {
+		"a key with a foreign name": {
 			state{config: config("mine"), rolledOut: true}, begin, "mine key1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestNext(t *testing.T) {
 				for _, p := range after.Of(resource) {
 					keys = append(keys, p.Key)
 				}
-				// Plain text is read, as the last one.
+				// Plain text is read, as the last provider.
 				slices.Sort(keys[min(1, len(keys)) : len(keys)-1])
 				want := strings.Fields(tc.keys)
 				slices.Sort(want[1:])
@@ -132,8 +132,8 @@ func TestResourcesThatAreAddedLaterAreEncrypted(t *testing.T) {
 	}
 }
 
-// Servers are replaced one by one, the command stops anywhere, objects are written by any server: every server
-// reads every object.
+// Servers are replaced one by one, the command stops anywhere, and any server writes objects: every server reads every
+// object.
 func TestNoObjectIsEverUnreadable(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestConflictIsNoRotation: somebody else changes the Secret when a rotation begins. It begins all the same, instead of
-// being taken for complete.
+// TestConflictIsNoRotation: another client changes the Secret when a rotation begins. The rotation begins nevertheless,
+// and does not count as complete.
 func TestConflictIsNoRotation(t *testing.T) {
 	const namespace = "garden"
 	secret := InitialSecret(namespace, "first")
@@ -43,9 +43,9 @@ func TestConflictIsNoRotation(t *testing.T) {
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			if tries++; tries == 1 {
 				return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, o.GetName(),
-					errors.New("somebody has labelled it"))
+					errors.New("another client has labelled it"))
 			}
-			defer cancel() // The rest is not of interest.
+			defer cancel() // The rest is irrelevant.
 			return c.Update(ctx, o, opts...)
 		},
 	}).Build()

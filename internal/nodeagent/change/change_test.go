@@ -50,11 +50,11 @@ func TestCompute(t *testing.T) {
 			next: withUnits(files(file("/b", "1"), file("/a", "1")), unit("u.service", "c", "/a")),
 			want: Changes{WriteFiles: []string{"/a", "/b"}, Units: []Unit{{Name: "u.service", Write: true}}},
 		},
-		"nothing changed, nothing to do": {
+		"without changes there is nothing to do": {
 			old:  withUnits(files(file("/a", "1")), unit("u.service", "c", "/a")),
 			next: withUnits(files(file("/a", "1")), unit("u.service", "c", "/a")),
 		},
-		"a changed file brings the units that use it, and no others": {
+		"a changed file affects the units that use it, and no others": {
 			old:  withUnits(files(file("/a", "1"), file("/b", "1")), unit("u.service", "c", "/a"), unit("v.service", "c", "/b")),
 			next: withUnits(files(file("/a", "2"), file("/b", "1")), unit("u.service", "c", "/a"), unit("v.service", "c", "/b")),
 			want: Changes{WriteFiles: []string{"/a"}, Units: []Unit{{Name: "u.service"}}},
@@ -83,7 +83,7 @@ func TestCompute(t *testing.T) {
 			next: files(),
 			want: Changes{Units: []Unit{{Name: "containerd.service", Delete: true, DeleteDropIns: []string{"10.conf"}}}},
 		},
-		"drop-ins that are gone are removed": {
+		"drop-ins missing from the configuration are removed": {
 			old: withUnits(files(), extensionsv1alpha1.Unit{
 				Name: "u.service", DropIns: []extensionsv1alpha1.DropIn{dropIn("10.conf", "x"), dropIn("20.conf", "x")},
 			}),
@@ -92,7 +92,7 @@ func TestCompute(t *testing.T) {
 			}),
 			want: Changes{Units: []Unit{{Name: "u.service", Write: true, DeleteDropIns: []string{"10.conf"}}}},
 		},
-		"a changed command brings the unit": {
+		"a changed command affects the unit": {
 			old: withUnits(files(), unit("u.service", "c")),
 			next: withUnits(files(), func() extensionsv1alpha1.Unit {
 				u := unit("u.service", "c")
@@ -101,13 +101,13 @@ func TestCompute(t *testing.T) {
 			}()),
 			want: Changes{Units: []Unit{{Name: "u.service", Write: true}}},
 		},
-		"what is missing on the node is written again": {
+		"files missing on the node are written again": {
 			old:      withUnits(files(file("/a", "1"), file("/b", "1")), unit("u.service", "c"), unit("v.service", "c", "/a")),
 			next:     withUnits(files(file("/a", "1"), file("/b", "1")), unit("u.service", "c"), unit("v.service", "c", "/a")),
 			observed: Observed{Missing: Touched{Files: []string{"/a"}, Units: []string{"u.service"}}},
 			want:     Changes{WriteFiles: []string{"/a"}, Units: []Unit{{Name: "u.service", Write: true}, {Name: "v.service"}}},
 		},
-		"an interrupted round may have left anything": {
+		"after an interrupted round everything touched counts as changed": {
 			old:  withUnits(files(file("/a", "1")), unit("u.service", "c")),
 			next: withUnits(files(file("/a", "1")), unit("u.service", "c")),
 			unfinished: &Changes{Touched: Touched{
@@ -118,14 +118,14 @@ func TestCompute(t *testing.T) {
 				Units: []Unit{{Name: "new.service", Delete: true, DeleteFile: true}, {Name: "u.service", Write: true}},
 			},
 		},
-		"a begun update of the operating system is remembered": {
+		"a begun update of the operating system is recorded": {
 			old:        &Config{InPlaceUpdates: &extensionsv1alpha1.InPlaceUpdates{OperatingSystemVersion: "1.0.0"}},
 			next:       &Config{InPlaceUpdates: &extensionsv1alpha1.InPlaceUpdates{OperatingSystemVersion: "1.1.0"}},
 			observed:   Observed{OperatingSystemVersion: "1.0.0"},
 			unfinished: &Changes{OSUpdate: &OSUpdate{Version: "1.1.0", BootID: "a"}},
 			want:       Changes{InPlace: InPlace{OperatingSystem: true}, OSUpdate: &OSUpdate{Version: "1.1.0", BootID: "a"}},
 		},
-		"registries come, change and go": {
+		"registries are added, changed and removed": {
 			old: registries(
 				extensionsv1alpha1.RegistryConfig{Upstream: "same"}, extensionsv1alpha1.RegistryConfig{Upstream: "changed"},
 				extensionsv1alpha1.RegistryConfig{Upstream: "old"}),
@@ -134,7 +134,7 @@ func TestCompute(t *testing.T) {
 				extensionsv1alpha1.RegistryConfig{Upstream: "changed", Server: ptr.To("x")}),
 			want: Changes{WriteRegistries: []string{"changed", "new"}, DeleteRegistries: []string{"old"}},
 		},
-		"the runtime itself is only touched when its own settings change": {
+		"the runtime is changed only with its own settings": {
 			old:  registries(),
 			next: func() *Config { c := registries(); c.CRI.Containerd.SandboxImage = "pause:2"; return c }(),
 			want: Changes{Containerd: true},
@@ -154,7 +154,7 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// checkTouched makes sure that every piece of work is remembered as touched.
+// checkTouched checks that all changes are recorded as touched.
 func checkTouched(t *testing.T, c *Changes) {
 	t.Helper()
 	touched := map[string]bool{}
@@ -170,7 +170,7 @@ func checkTouched(t *testing.T, c *Changes) {
 	}
 	for _, name := range work {
 		if !touched[name] {
-			t.Errorf("%s is changed but not remembered as touched", name)
+			t.Errorf("%s is changed, but not recorded as touched", name)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestComputeInPlace(t *testing.T) {
 			},
 			InPlace{KubeletConfig: true},
 		},
-		"settings that pods do not notice need no drain": {
+		"settings that do not affect pods need no drain": {
 			func(_ *extensionsv1alpha1.InPlaceUpdates, k *string) { *k += "maxPods: 50\ncpuManagerPolicy: none\n" }, InPlace{},
 		},
 		"another CPU manager policy": {
@@ -254,7 +254,7 @@ func TestComputeInPlace(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a node's first configuration is no update", func(t *testing.T) {
+	t.Run("a node's first configuration is not an update", func(t *testing.T) {
 		got := Compute(nil, base(nil), "sum", Observed{OperatingSystemVersion: "0.9.0"}, nil).InPlace
 		if got.Any() {
 			t.Errorf("in-place changes: %+v", got)

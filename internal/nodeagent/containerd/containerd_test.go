@@ -67,7 +67,7 @@ SystemdCgroup = true
 bin_dir = "/opt/cni/bin"
 `,
 		},
-		"what extensions add and remove comes last": {
+		"additions and removals of extensions come last": {
 			"version = 3\n[plugins.old]\na = 1\nb = 2\n",
 			cri(
 				extensionsv1alpha1.PluginConfig{
@@ -121,7 +121,7 @@ bin_dirs = ["/opt/cni/bin"]
 			}
 			again, changed, err := Patch(got, tc.cri)
 			if err != nil || changed || string(again) != string(got) {
-				t.Errorf("a second time it is changed again: %v\n%s", err, cmp.Diff(string(got), string(again)))
+				t.Errorf("the second call changes it again: %v\n%s", err, cmp.Diff(string(got), string(again)))
 			}
 		})
 	}

@@ -88,7 +88,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A Shoot's defaults fill in percentages of the disk, which is the host's.
+// Defaulting of Shoots adds percentages of the disk, which belongs to the host.
 func TestPercentagesDoNotReachContainers(t *testing.T) {
 	v := localValues()
 	v.Kubelet = &corev1beta1.KubeletConfig{
@@ -147,7 +147,7 @@ func TestFilePathsNameFiles(t *testing.T) {
 	}
 }
 
-// A rotation of keys, or access that ends, changes one file and nothing that belongs to a unit or to the user data.
+// A rotation of keys, or the end of SSH access, changes one file, but nothing of a unit or of the user data.
 func TestKeysRestartNothing(t *testing.T) {
 	before := localValues()
 	for name, keys := range map[string]string{"rotated": "ssh-rsa newer\nssh-rsa new\n", "no access": ""} {
@@ -205,8 +205,8 @@ func TestLabelFlag(t *testing.T) {
 	}
 }
 
-// What the hash of a pool counts is what the kubelet reserves: defaults fill in only what a Shoot reserves under no
-// name.
+// The hash of a pool uses the resources that the kubelet reserves: defaults only add resources that the Shoot reserves
+// under neither name.
 func TestReservationsReachTheKubelet(t *testing.T) {
 	type amounts = map[string]string
 	reserved := func(a amounts) *corev1beta1.KubeletConfigReserved {

@@ -89,7 +89,7 @@ func externalIP(ip string) corev1.NodeAddress {
 
 func theNode() *corev1.Node { return nodeWith("n", internalIP("10.0.0.1"), externalIP("1.2.3.4")) }
 
-// reporting is a machine of which the provider reports addresses.
+// reporting is a machine whose provider reports addresses.
 func reporting(name, node string, addresses ...string) machine {
 	m := machine{name: name, node: node}
 	for _, a := range addresses {
@@ -111,18 +111,18 @@ func TestKubeletServing(t *testing.T) {
 	called := func(name string) *corev1.Node {
 		return nodeWith("n", internalIP("10.0.0.1"), corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
 	}
-	// liar says in its status that the address of another one is its own.
+	// liar has the address of another Node in its status.
 	liar := func(notation string) *corev1.Node { return nodeWith("n", internalIP("10.0.0.1"), internalIP(notation)) }
 	for name, tc := range map[string]struct {
 		user     string
 		wish     wish
-		node     *corev1.Node // The default is that of the machine.
+		node     *corev1.Node // Default: that of the machine.
 		missing  bool         // The node does not exist.
 		others   []corev1.Node
-		machines []machine // The default is the one of the node.
+		machines []machine // Default: that of the node.
 		usages   []certificatesv1.KeyUsage
 		left     bool
-		denied   string // Part of the message; empty is approved.
+		denied   string // Part of the message; empty means approved.
 	}{
 		"as it should be":      {wish: good},
 		"requester is no node": {user: "admin", wish: good, denied: "requester"},
@@ -149,7 +149,7 @@ func TestKubeletServing(t *testing.T) {
 		"a host name other than the node's": {
 			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"), others: []corev1.Node{*nodeWith("o")},
 		},
-		"a host name that another node has, in other letters": {
+		"a host name of another node, in other case": {
 			wish: with(func(w *wish) { w.dns = []string{"host"} }), node: called("host"),
 			others: []corev1.Node{*nodeWith("o", corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "HOST"})},
 			denied: `node "o"`,
@@ -195,7 +195,7 @@ func TestKubeletServing(t *testing.T) {
 			wish: taken, node: liar("10.0.0.2"), machines: append(one, reporting("o", "", "10.0.0.2")), denied: `machine "o"`,
 		},
 		"reported": {wish: good, machines: []machine{reporting("m", "n", "10.0.0.1")}},
-		"reported, and another node says that it has it": {
+		"reported, but another node has it, too": {
 			wish: good, machines: []machine{reporting("m", "n", "10.0.0.1")},
 			others: []corev1.Node{*nodeWith("o", internalIP("10.0.0.1"))},
 		},
@@ -278,7 +278,7 @@ func TestNodeAgent(t *testing.T) {
 		machines []machine
 		joined   bool
 		usages   []certificatesv1.KeyUsage
-		want     decision // Zero is deny.
+		want     decision // Default: deny.
 		message  string
 	}{
 		"renewal": {user: agent, wish: good, machines: known, joined: true, want: approve},
@@ -331,7 +331,7 @@ func factsOf(machines []machine, joined bool) facts {
 	return f
 }
 
-// check wants a verdict, and that it is about the machine of the test if it is an approval.
+// check expects a verdict; an approval must be for the machine of the test.
 func check(t *testing.T, got verdict, want decision, message string) {
 	t.Helper()
 	if got.decision != want || !strings.Contains(got.message, message) {
@@ -363,7 +363,7 @@ func TestKubeletClient(t *testing.T) {
 		joined   bool
 		usages   []certificatesv1.KeyUsage
 		left     bool
-		want     decision // Zero is deny, unless the request is left.
+		want     decision // Default: deny, unless the request is left.
 		message  string
 	}{
 		"bootstrap":          {user: bootstrap, groups: bootstrappers, wish: good, machines: mine, want: approve},
@@ -469,9 +469,9 @@ func TestOurs(t *testing.T) {
 
 func TestReconcileApprovesAndDenies(t *testing.T) {
 	for name, tc := range map[string]struct {
-		machine string // Its node.
+		machine string // Name of its node.
 		nodes   []client.Object
-		want    certificatesv1.RequestConditionType // Empty is left alone.
+		want    certificatesv1.RequestConditionType // Empty: ignored.
 	}{
 		"known node":   {"n", []client.Object{theNode()}, certificatesv1.CertificateApproved},
 		"unknown node": {"n", []client.Object{nodeWith("other")}, certificatesv1.CertificateDenied},
@@ -494,7 +494,7 @@ func TestReconcileApprovesAndDenies(t *testing.T) {
 	}
 }
 
-// reads counts requests to an API server, and the objects that it answered with.
+// reads counts requests to an API server, and the objects in its responses.
 type reads struct{ requests, objects int }
 
 func (r *reads) of(c client.Client) client.Reader {
@@ -517,7 +517,7 @@ func (r *reads) of(c client.Client) client.Reader {
 	})
 }
 
-// TestDirectReads: what is read from API servers for a decision does not grow with the Shoot, here of 41 machines.
+// TestDirectReads: the direct reads for a decision do not grow with the size of the Shoot, here with 41 machines.
 func TestDirectReads(t *testing.T) {
 	kubelet := func(node string) wish {
 		return wish{cn: "system:node:" + node, orgs: []string{corev1beta1.KubeletsGroup}}
@@ -583,8 +583,8 @@ func TestDirectReads(t *testing.T) {
 	}
 }
 
-// TestStaleCacheDeniesNothing: what speaks against a request is in the caches, but gone or changed, or is not there
-// yet.
+// TestStaleCacheDeniesNothing: the reasons against a request are in the caches, but have been removed or changed, or do
+// not exist yet.
 func TestStaleCacheDeniesNothing(t *testing.T) {
 	bootstrap := corev1beta1.BootstrapUserPrefix + token
 	servingRequest := request(t, certificatesv1.KubeletServingSignerName, "system:node:n", nil,
@@ -602,17 +602,17 @@ func TestStaleCacheDeniesNothing(t *testing.T) {
 		cachedNodes   []client.Object
 		want          certificatesv1.RequestConditionType
 	}{
-		"the address of a machine that is gone": {
+		"the address of a deleted machine": {
 			servingRequest, []client.Object{mine, former}, []client.Object{mine}, nil, certificatesv1.CertificateApproved,
 		},
-		"the address of a node that is gone": {
+		"the address of a deleted node": {
 			servingRequest, []client.Object{mine}, []client.Object{mine}, []client.Object{nodeWith("o", internalIP("10.0.0.1"))},
 			certificatesv1.CertificateApproved,
 		},
-		"the token of a machine that is gone": {
+		"the token of a deleted machine": {
 			first, []client.Object{machineObject("pool-z2-abcde", "o")}, nil, nil, "",
 		},
-		"the token of a machine that is not there yet": {
+		"the token of a machine that is not cached yet": {
 			first, []client.Object{machineObject("pool-z2-abcde", "o")},
 			[]client.Object{machineObject("pool-z2-abcde", "o"), machineObject(machineName, "")}, nil, "",
 		},
@@ -633,8 +633,8 @@ func TestStaleCacheDeniesNothing(t *testing.T) {
 	}
 }
 
-// TestMachineBecomesKnown has a request wait for the machine's node in the cache, and shows that it is decided on what
-// is read directly.
+// TestMachineBecomesKnown has a request wait for the machine's node in the cache, and checks that the decision uses
+// direct reads.
 func TestMachineBecomesKnown(t *testing.T) {
 	w := wish{cn: "system:node:n", orgs: []string{corev1beta1.KubeletsGroup}}
 	user := corev1beta1.BootstrapUserPrefix + token
@@ -642,7 +642,7 @@ func TestMachineBecomesKnown(t *testing.T) {
 	r.CreationTimestamp = metav1.Unix(90, 0)
 	c := reconcilerWith(t, machineObject(machineName, ""), r)
 	if got := reconcileOnce(t, c); got.RequeueAfter != 10*time.Second {
-		t.Errorf("result %+v, want another look after 10 s", got)
+		t.Errorf("result %+v, want another check after 10 s", got)
 	}
 	if got := c.open(t.Context(), nil); len(got) != 1 || got[0].Name != r.Name {
 		t.Errorf("open requests: %v", got)
@@ -650,7 +650,7 @@ func TestMachineBecomesKnown(t *testing.T) {
 	known := fake.NewClientBuilder().WithScheme(machineScheme(t)).WithObjects(machineObject(machineName, "n")).Build()
 	c.Machines = known
 	if reconcileOnce(t, c); answer(t, c) != "" {
-		t.Error("decided on a cache that is ahead of what is read directly")
+		t.Error("decided with a cache that is ahead of the direct reads")
 	}
 	c.Source = known
 	if reconcileOnce(t, c); answer(t, c) != certificatesv1.CertificateApproved {
@@ -661,7 +661,7 @@ func TestMachineBecomesKnown(t *testing.T) {
 	}
 	role := client.ObjectKey{Name: "gardener.cloud:machine:" + machineName}
 	if err := c.Target.Get(t.Context(), role, &rbacv1.ClusterRole{}); err != nil {
-		t.Errorf("the machine has a certificate, but no rights: %v", err)
+		t.Errorf("the machine has a certificate, but no permissions: %v", err)
 	}
 }
 
@@ -682,7 +682,7 @@ func machineScheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// reconcilerWith has the request "r" among its objects; its clock is at 100 s.
+// reconcilerWith has the request "r" in its objects; its clock is at 100 s.
 func reconcilerWith(t *testing.T, m *machinev1alpha1.Machine, objects ...client.Object) *Reconciler {
 	t.Helper()
 	source := fake.NewClientBuilder().WithScheme(machineScheme(t)).WithObjects(m).Build()
@@ -720,7 +720,7 @@ func answer(t *testing.T, c *Reconciler) certificatesv1.RequestConditionType {
 	return r.Status.Conditions[0].Type
 }
 
-// approvals makes the fake client's status stand in for the approval subresource, which it does not have.
+// approvals replaces the approval subresource, which the fake client does not have, by its status.
 type approvals struct{ client.Client }
 
 func (a approvals) SubResource(string) client.SubResourceClient {

@@ -11,7 +11,7 @@ import (
 func TestHealthAndProgress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object              string
-		unhealthy, progress string // Parts of the reasons; empty is healthy and rolled out.
+		unhealthy, progress string // Parts of the reasons; empty means healthy and rolled out.
 	}{
 		"Deployment, complete": {
 			object: `{apiVersion: apps/v1, kind: Deployment, metadata: {generation: 2}, spec: {progressDeadlineSeconds: 600}, status: {observedGeneration: 2, conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}]}}`,
@@ -28,7 +28,7 @@ func TestHealthAndProgress(t *testing.T) {
 			unhealthy: "Available is False: why"},
 		"Deployment, deadline exceeded": {object: `{apiVersion: apps/v1, kind: Deployment, status: {conditions: [{type: Available, status: "True"}, {type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}}`,
 			unhealthy: "Progressing is False", progress: "reason ProgressDeadlineExceeded"},
-		"Deployment, pods cannot be made": {object: `{apiVersion: apps/v1, kind: Deployment, status: {conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}, {type: ReplicaFailure, status: "True"}]}}`,
+		"Deployment, pods cannot be created": {object: `{apiVersion: apps/v1, kind: Deployment, status: {conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}, {type: ReplicaFailure, status: "True"}]}}`,
 			unhealthy: "ReplicaFailure is True"},
 		"StatefulSet, complete": {
 			object: `{apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 3}, status: {readyReplicas: 3, updatedReplicas: 3}}`,

@@ -55,12 +55,12 @@ func TestKeep(t *testing.T) {
 		node *corev1.Node
 		want bool
 	}{
-		"the Node is there":                 {role, node("node", "1"), true},
-		"the Node is gone":                  {role, nil, false},
-		"another Node has the name":         {role, node("node", "2"), false},
-		"the role is about no Node":         {foreign, node("node", "1"), false},
-		"nobody has seen the Node":          {unnoted, node("node", "1"), false},
-		"nobody has seen a Node, of no UID": {role, node("node", ""), false},
+		"the Node is there":                  {role, node("node", "1"), true},
+		"the Node is gone":                   {role, nil, false},
+		"another Node has the name":          {role, node("node", "2"), false},
+		"the role has no Node":               {foreign, node("node", "1"), false},
+		"the Node is unknown":                {unnoted, node("node", "1"), false},
+		"the Node is unknown, without a UID": {role, node("node", ""), false},
 	} {
 		if got := keep(tc.role, tc.node); got != tc.want {
 			t.Errorf("%s: keep() = %t", name, got)
@@ -72,7 +72,7 @@ func TestAdopt(t *testing.T) {
 	want := desired(Of(theMachine("node")))
 	for name, tc := range map[string]struct {
 		change func(objects)
-		want   [2]fit // Of the role, of the binding.
+		want   [2]fit // Fit of the role and of the binding.
 	}{
 		"as they should be": {func(objects) {}, [2]fit{same, same}},
 		"labels are gone":   {func(o objects) { o.role.Labels, o.binding.Labels = nil, nil }, [2]fit{differs, differs}},
@@ -148,19 +148,19 @@ func TestRightsFollowTheMachine(t *testing.T) {
 	}
 	reconcileOnce()
 	if err := target.Get(ctx, client.ObjectKeyFromObject(widened), widened); err != nil || len(widened.Rules) != 5 {
-		t.Errorf("%d rules after somebody added one: %v", len(widened.Rules), err)
+		t.Errorf("%d rules after one was added: %v", len(widened.Rules), err)
 	}
 
-	// The node is still there, as in a move: the rights stay.
+	// The node still exists, as in a move: the permissions stay.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "1"}}
 	if err := target.Create(ctx, node); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.ofNode(ctx, node); len(got) != 1 || got[0].Name != "m" {
-		t.Errorf("a Node that comes is of machines %v", got)
+		t.Errorf("a new Node belongs to machines %v", got)
 	}
 	reconcileOnce()
-	// A machine is deleted; its kubelet's key makes the Node again before the machine is gone.
+	// A machine is deleted; its kubelet creates the Node again before the machine is gone.
 	replace := func(uid types.UID) {
 		t.Helper()
 		if err := target.Delete(ctx, node); err != nil {
@@ -181,7 +181,7 @@ func TestRightsFollowTheMachine(t *testing.T) {
 	}
 	replace("2")
 	if reconcileOnce(); rights() != 2 {
-		t.Errorf("%d objects while the machine is there", rights())
+		t.Errorf("%d objects while the machine exists", rights())
 	}
 	replace("1")
 	if err := source.Get(ctx, client.ObjectKeyFromObject(m), leaving); err != nil {
@@ -192,10 +192,10 @@ func TestRightsFollowTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if result := reconcileOnce(); rights() != 2 || result != (reconcile.Result{}) {
-		t.Errorf("%d objects while the node is there, result %+v", rights(), result)
+		t.Errorf("%d objects while the node exists, result %+v", rights(), result)
 	}
 	replace("2")
 	if reconcileOnce(); rights() != 0 {
-		t.Errorf("%d objects are left of a machine whose node is another one", rights())
+		t.Errorf("%d objects are left of a machine whose node was replaced", rights())
 	}
 }

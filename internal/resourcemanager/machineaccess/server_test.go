@@ -16,9 +16,9 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestMachinesWriteOnlyWhatIsTheirs shows on a real API server, with everything that a Shoot gets, what the credentials
-// of one machine are good for. The machine is of the pool "plain", which runs no components of the system; its
-// neighbour is of the pool "system".
+// TestMachinesWriteOnlyWhatIsTheirs checks with a real API server, and with all objects of a Shoot, the permissions of
+// one machine's credentials. The machine belongs to the pool "plain", which runs no components of the system; its
+// neighbour belongs to the pool "system".
 func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 	e := env.Start(t, env.WithKubeAPIServer(func(s *envtest.APIServer) {
 		s.Configure().Set("authorization-mode", "Node", "RBAC").Append("enable-admission-plugins", "NodeRestriction")
@@ -64,15 +64,15 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 	label := func(key, value string) string { return `{"metadata":{"labels":{"` + key + `":"` + value + `"}}}` }
 	claimsSystem := label(corev1beta1.LabelWorkerPoolSystemComponents, "true")
 
-	// Policies are in force a moment after they are made.
+	// Policies take effect a moment after their creation.
 	env.Eventually(t, "policies are in force", func() (bool, error) {
-		err := patch(agent, "mine", label("a", env.Name("b"))) // Something new each time.
+		err := patch(agent, "mine", label("a", env.Name("b"))) // A new object each time.
 		return err != nil && strings.Contains(err.Error(), "change these labels"), err
 	})
 	for _, try := range []struct {
 		what    string
 		do      func() error
-		refused string // Part of the message; "" is allowed.
+		refused string // Part of the message; "" means allowed.
 	}{
 		{"agent reports its own Node", func() error {
 			return patch(agent, "mine", `{"metadata":{`+
@@ -123,16 +123,16 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		{"agent labels its Node for the system", func() error {
 			return patch(agent, "mine", claimsSystem)
 		}, "change these labels"},
-		{"agent takes its pool away", func() error {
+		{"agent removes its pool", func() error {
 			return patch(agent, "mine", `{"metadata":{"labels":{"worker.gardener.cloud/pool":null}}}`)
 		}, "change these labels"},
-		{"agent lets nobody delete its Node", func() error {
+		{"agent adds a finalizer to its Node", func() error {
 			return patch(agent, "mine", `{"metadata":{"finalizers":["a.example/b"]}}`)
 		}, "of their Node only"},
 		{"agent annotates its Node", func() error {
 			return patch(agent, "mine", `{"metadata":{"annotations":{"a":"b"}}}`)
 		}, "change these annotations"},
-		{"agent makes the Lease of another", func() error { return lease("other") }, "the Lease of their own Node"},
+		{"agent creates the Lease of another", func() error { return lease("other") }, "the Lease of their own Node"},
 		{"agent makes some Lease", func() error {
 			_, err := agent.CoordinationV1().Leases("kube-system").Create(ctx,
 				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{})
@@ -146,10 +146,10 @@ func TestMachinesWriteOnlyWhatIsTheirs(t *testing.T) {
 		{"kubelet labels its Node for the system", func() error {
 			return patch(kubelet, "mine", claimsSystem)
 		}, "without system components"},
-		{"kubelet says its Node is of another pool", func() error {
+		{"kubelet labels its Node for another pool", func() error {
 			return patch(kubelet, "mine", label("worker.gardener.cloud/pool", "system"))
 		}, "of another pool"},
-		{"kubelet says so with its status", func() error {
+		{"kubelet does so with its status", func() error {
 			_, err := kubelet.CoreV1().Nodes().Patch(ctx, "mine", types.MergePatchType,
 				[]byte(claimsSystem), metav1.PatchOptions{}, "status")
 			return err

@@ -34,7 +34,7 @@ type fixture struct {
 	source, target client.Client
 	clock          *clocktesting.FakePassiveClock
 	r              *Reconciler
-	writes         int   // To the target.
+	writes         int   // Number of writes to the target.
 	failWrite      error // Returned by the next write to the target.
 }
 
@@ -189,7 +189,7 @@ func TestObjectsAreAppliedRepairedAndDeleted(t *testing.T) {
 	f.setData(map[string]string{"a": configMap("two", "")})
 	f.reconcile()
 	if f.configMap("one") != nil || f.configMap("two") == nil || len(f.mr().Status.Resources) != 1 {
-		t.Error("want only two to be left")
+		t.Error("want only two left")
 	}
 
 	if err := f.source.Delete(context.Background(), f.mr()); err != nil {
@@ -221,7 +221,7 @@ func TestObjectsThatStay(t *testing.T) {
 			extra:  `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`,
 			change: func(f *fixture) { f.r.GarbageCollected = true }, want: true,
 		},
-		"garbage-collectable while nobody collects": {
+		"garbage-collectable without a collector": {
 			extra: `, labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`, want: false,
 		},
 		"taken over by another ManagedResource": {change: func(f *fixture) {
@@ -282,7 +282,7 @@ func TestIgnoredManagedResourceAndIgnoredObject(t *testing.T) {
 	}
 	f.reconcile()
 	if f.configMap("one").Data["a"] != "user" {
-		t.Error("an object to be created only was updated")
+		t.Error("an object that is only to be created was updated")
 	}
 	mr := f.mr()
 	mr.Annotations = map[string]string{resourcesv1alpha1.AnnotationIgnore: "true"}
@@ -304,7 +304,7 @@ func TestFailuresShowInConditions(t *testing.T) {
 	if f.configMap("one") == nil {
 		t.Error("the good document was not applied")
 	}
-	f.setData(map[string]string{"a": "{\n"}) // What was applied may be in the broken part.
+	f.setData(map[string]string{"a": "{\n"}) // Applied objects may be in the broken part.
 	f.reconcile()
 	if f.configMap("one") == nil {
 		t.Error("an object was deleted because of a broken document")
@@ -312,7 +312,7 @@ func TestFailuresShowInConditions(t *testing.T) {
 	f.setData(map[string]string{"a": configMap("one", "") + configMap("two", "")})
 	f.failWrite = apierrors.NewForbidden(corev1.Resource("configmaps"), "two", errors.New("no"))
 	if _, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: mrKey}); err == nil {
-		t.Error("a failed write gave no error")
+		t.Error("a failed write returned no error")
 	}
 	if got := f.conditions()["ResourcesApplied"]; got != "False ApplyFailed" {
 		t.Errorf("ResourcesApplied = %q", got)
@@ -420,7 +420,7 @@ func TestHealthOfWorkloads(t *testing.T) {
 		}
 	}
 	if result := f.reconcile(); result.RequeueAfter != pendingInterval {
-		t.Errorf("result = %+v, want a look at the old pods soon", result)
+		t.Errorf("result = %+v, want a check of the old pods soon", result)
 	}
 	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "True DeploymentProgressing")
 	if err := f.target.Delete(context.Background(),
@@ -431,7 +431,7 @@ func TestHealthOfWorkloads(t *testing.T) {
 	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
 }
 
-// TestObjectsWithoutAnOperatorAreHealthy: where the definition is a placeholder, nobody ever writes a status.
+// TestObjectsWithoutAnOperatorAreHealthy: if the definition is a placeholder, no controller ever writes a status.
 func TestObjectsWithoutAnOperatorAreHealthy(t *testing.T) {
 	f := newFixture(t, "seed", map[string]string{
 		"a": "{apiVersion: monitoring.coreos.com/v1, kind: Prometheus, metadata: {name: p}, spec: {replicas: 1}}",
@@ -493,7 +493,7 @@ func TestConditionTimes(t *testing.T) {
 	}
 	set(0, "True", "a")
 	if c := set(time.Minute, "True", "a"); !c.LastUpdateTime.Time.Equal(start) {
-		t.Error("an equal condition was touched")
+		t.Error("an equal condition was changed")
 	}
 	if c := set(2*time.Minute, "True", "b"); !c.LastTransitionTime.Time.Equal(start) ||
 		!c.LastUpdateTime.Time.Equal(start.Add(2*time.Minute)) {

@@ -26,7 +26,7 @@ func testMapper() meta.RESTMapper {
 	return m
 }
 
-// testMapperApps also knows workloads.
+// testMapperApps also knows the kinds of workloads.
 func testMapperApps() meta.RESTMapper {
 	m := testMapper().(*meta.DefaultRESTMapper)
 	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
@@ -80,13 +80,13 @@ func TestDecode(t *testing.T) {
 			},
 			want: []string{"ConfigMap default/a", "Secret default/b"},
 		},
-		"the scope of a kind defined beside it": {
+		"the scope of a kind that the same ManagedResource defines": {
 			data: map[string]string{
 				"a": "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: foos.x}, spec: {group: x, scope: Cluster, names: {kind: Foo}}}\n---\n{apiVersion: x/v1, kind: Foo, metadata: {name: f, namespace: z}}",
 			},
 			want: []string{"CustomResourceDefinition foos.x", "Foo f"},
 		},
-		"an unknown kind keeps what its author wrote": {
+		"an unknown kind keeps its namespace": {
 			data: map[string]string{
 				"a": "{apiVersion: x/v1, kind: Foo, metadata: {name: f, namespace: z}}\n---\n{apiVersion: x/v1, kind: Foo, metadata: {name: g}}",
 			},

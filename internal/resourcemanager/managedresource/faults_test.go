@@ -25,7 +25,7 @@ import (
 
 // faults breaks one write to either cluster: before it is done, after it was done, or with a conflict.
 type faults struct {
-	at    int // The write that breaks, from 1.
+	at    int // Number of the write that fails, from 1.
 	how   string
 	count int
 	fired bool
@@ -70,8 +70,8 @@ func (f *faults) interceptor() interceptor.Funcs {
 	}
 }
 
-// TestSurvivesAStopAtAnyWrite goes through the life of a ManagedResource and breaks each write once, with the memory of
-// the process lost. The end of every stage must be the same as without a fault.
+// TestSurvivesAStopAtAnyWrite creates, changes and deletes a ManagedResource, and makes each write fail once, with the
+// loss of the process's memory. The result of every stage must be the same as without a fault.
 func TestSurvivesAStopAtAnyWrite(t *testing.T) {
 	for _, how := range []string{"before", "after", "conflict"} {
 		for at, fired := 1, true; fired; at++ {
@@ -116,7 +116,7 @@ func life(t *testing.T, f *faults) {
 				if !errors.Is(err, errCrash) && !apierrors.IsConflict(err) {
 					t.Fatalf("Reconcile() = %v", err)
 				}
-				r, calm = nil, 0 // The process starts anew.
+				r, calm = nil, 0 // The process restarts.
 				continue
 			}
 			if result.RequeueAfter == 0 || result.RequeueAfter == r.SyncPeriod {

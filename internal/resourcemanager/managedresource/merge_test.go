@@ -35,24 +35,24 @@ func TestMerge(t *testing.T) {
 			want:   `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {new: "1"}, status: {x: 2}}`,
 			result: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, uid: u, resourceVersion: "7", finalizers: [f], ownerReferences: [{name: o}]}, status: {x: 1}, data: {new: "1"}}`,
 		},
-		"foreign labels stay, ours that are no longer wanted go unless changed": {
+		"foreign labels stay; ours that are no longer wanted are removed unless changed": {
 			live:   `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {foreign: x, ours: "1", changed: theirs, wanted: old}}}`,
 			want:   `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {wanted: new}}}`,
 			last:   resourcesv1alpha1.ObjectReference{Labels: map[string]string{"ours": "1", "changed": "1", "wanted": "old"}},
 			result: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {foreign: x, changed: theirs, wanted: new}}}`,
 		},
-		"foreign labels and annotations go when overwriting": {
+		"foreign labels and annotations are removed when overwriting": {
 			live:    `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {foreign: x}, annotations: {foreign: x}}}`,
 			want:    `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}, annotations: {c: d}}}`,
 			options: mergeOptions{overwriteLabels: true, overwriteAnnotations: true},
 			result:  `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}, annotations: {c: d}}}`,
 		},
-		"replicas are kept when not wished for": {
+		"replicas are kept when not specified": {
 			live:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`,
 			want:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {paused: true}}`,
 			result: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3, paused: true}}`,
 		},
-		"replicas are set when wished for": {
+		"replicas are set when specified": {
 			live:   `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 3}}`,
 			want:   `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 1}}`,
 			result: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 1}}`,
@@ -63,12 +63,12 @@ func TestMerge(t *testing.T) {
 			scaled: true,
 			result: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`,
 		},
-		"replicas are kept when asked for by annotation": {
+		"replicas are kept when requested by annotation": {
 			live:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`,
 			want:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, annotations: {resources.gardener.cloud/preserve-replicas: "true"}}, spec: {replicas: 1}}`,
 			result: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, annotations: {resources.gardener.cloud/preserve-replicas: "true"}}, spec: {replicas: 3}}`,
 		},
-		"resources are kept by container name when asked for": {
+		"resources are kept by container name when requested": {
 			live:   `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}, spec: {template: {spec: {containers: [{name: x, resources: {requests: {cpu: 9}}}, {name: gone}]}}}}`,
 			want:   `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a, annotations: {resources.gardener.cloud/preserve-resources: "true"}}, spec: {template: {spec: {containers: [{name: new, resources: {requests: {cpu: 1}}}, {name: x, image: i, resources: {requests: {cpu: 1}}}]}}}}`,
 			result: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a, annotations: {resources.gardener.cloud/preserve-resources: "true"}}, spec: {template: {spec: {containers: [{name: new, resources: {requests: {cpu: 1}}}, {name: x, image: i, resources: {requests: {cpu: 9}}}]}}}}`,
@@ -98,7 +98,7 @@ func TestMerge(t *testing.T) {
 			want:   `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: LoadBalancer, ports: [{port: 80}, {port: 80, protocol: UDP}, {port: 82}, {port: 81, nodePort: 32000}]}}`,
 			result: `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: LoadBalancer, loadBalancerIP: 1.2.3.4, healthCheckNodePort: 31000, ports: [{port: 80, nodePort: 30080}, {port: 80, protocol: UDP, nodePort: 30081}, {port: 82}, {port: 81, nodePort: 32000}]}}`,
 		},
-		"node ports go when the Service becomes internal": {
+		"node ports are removed when the Service becomes internal": {
 			live:   `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, clusterIP: 10.0.0.1, ports: [{port: 80, nodePort: 30080}]}}`,
 			want:   `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: ClusterIP, ports: [{port: 80}]}}`,
 			result: `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: ClusterIP, clusterIP: 10.0.0.1, ports: [{port: 80}]}}`,

@@ -82,7 +82,7 @@ func TestPoliciesFollowServices(t *testing.T) {
 		}
 	}
 	if requests := r.ofService(t.Context(), service); len(requests) != 2 {
-		t.Errorf("a change of the Service asks for %v, want both namespaces", requests)
+		t.Errorf("a change of the Service enqueues %v, want both namespaces", requests)
 	}
 	if err := r.Client.Delete(t.Context(), service); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestWhatOthersChangeIsPutRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := len(api.Spec.Egress); got != 2 {
-		t.Errorf("the API server has %d addresses, want that of its Service and the one behind it", got)
+		t.Errorf("the API server has %d addresses, want those of its Service and of its endpoint", got)
 	}
 	want := api.DeepCopy().Spec
 	api.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}}
@@ -125,7 +125,7 @@ func TestNamespacesAskForThoseWhoseServicesTheyReach(t *testing.T) {
 	r := newReconciler(hook)
 	for role, want := range map[string]int{"shoot": 2, "garden": 1} {
 		if got := r.ofNamespace(t.Context(), namespace("n", role)); len(got) != want {
-			t.Errorf("a namespace with role %s asks for %v, want %d", role, got, want)
+			t.Errorf("a namespace with role %s enqueues %v, want %d", role, got, want)
 		}
 	}
 }

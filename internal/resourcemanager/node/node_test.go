@@ -78,12 +78,12 @@ func TestJudge(t *testing.T) {
 		"all ready":        {sets: []appsv1.DaemonSet{daemonSet("a", tolerateAll)}, pods: []corev1.Pod{pod("a", true, nil)}},
 		"a DaemonSet without a pod": {sets: []appsv1.DaemonSet{daemonSet("b", tolerateAll), daemonSet("a", tolerateAll)},
 			reason: reasonUnscheduled, message: "kube-system/a, kube-system/b"},
-		"a DaemonSet that is critical but not its pods": {sets: []appsv1.DaemonSet{daemonSet("a", tolerateAll,
+		"a critical DaemonSet whose pods are not critical": {sets: []appsv1.DaemonSet{daemonSet("a", tolerateAll,
 			func(d *appsv1.DaemonSet) { d.Spec.Template.Labels = nil })}},
-		"a DaemonSet whose pods are critical but not itself": {sets: []appsv1.DaemonSet{daemonSet("a", tolerateAll,
+		"a DaemonSet that is not critical, but its pods are": {sets: []appsv1.DaemonSet{daemonSet("a", tolerateAll,
 			func(d *appsv1.DaemonSet) { d.Labels = nil })}},
 		// It does not tolerate the taint.
-		"a DaemonSet that does not belong here": {sets: []appsv1.DaemonSet{daemonSet("a")}},
+		"a DaemonSet for other nodes": {sets: []appsv1.DaemonSet{daemonSet("a")}},
 		"a pod of another owner does not count": {sets: []appsv1.DaemonSet{daemonSet("a", tolerateAll)},
 			pods:   []corev1.Pod{pod("b", true, nil)},
 			reason: reasonUnscheduled, message: "kube-system/a"},
@@ -179,7 +179,7 @@ func TestBelongsOn(t *testing.T) {
 			node: taints(corev1.Taint{Key: "a", Effect: "NoExecute"}),
 			set:  tolerate(corev1.Toleration{Key: "a", Operator: "Exists", Effect: "NoSchedule"}),
 		},
-		"what every DaemonSet tolerates": {node: taints(corev1.Taint{
+		"taints that every DaemonSet tolerates": {node: taints(corev1.Taint{
 			Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule",
 		},
 			corev1.Taint{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
@@ -220,7 +220,7 @@ func TestTaintIsRemovedOnceReady(t *testing.T) {
 		return result
 	}
 	if result := step(); result.RequeueAfter != recheckDrivers {
-		t.Errorf("result = %+v, want to look again", result)
+		t.Errorf("result = %+v, want to check again", result)
 	}
 	if got := <-recorder.Events; !strings.Contains(got, reasonDrivers) {
 		t.Errorf("event %q, want %s", got, reasonDrivers)

@@ -20,7 +20,7 @@ import (
 
 const namespace = "shoot--dev--s"
 
-// simulate runs controllers in a process like a Shoot's resource manager.
+// simulate runs controllers in a simulated process like a Shoot's resource manager.
 func simulate(
 	t *testing.T, setup func(*sim.Process, *sim.Connection) error, test func(w *sim.World, seed, shoot *sim.Cluster),
 ) {
@@ -34,7 +34,7 @@ func simulate(
 	})
 }
 
-// A token is there and is valid, until and after its renewal.
+// A token exists and is valid, before and after its renewal.
 func TestSimulateTokens(t *testing.T) {
 	simulate(t, func(p *sim.Process, shoot *sim.Connection) error {
 		r := &token.Reconciler{
@@ -72,7 +72,7 @@ func TestSimulateTokens(t *testing.T) {
 	})
 }
 
-// The taint goes when the critical pods of the node are ready, and not before; delays are spread over all nodes.
+// The taint is removed when the critical pods of the node are ready, and not before; delays are spread over all nodes.
 func TestSimulateNodes(t *testing.T) {
 	simulate(t, func(p *sim.Process, shoot *sim.Connection) error {
 		readiness := &node.Readiness{
@@ -121,4 +121,4 @@ func TestSimulateNodes(t *testing.T) {
 	})
 }
 
-func clockOf(*sim.Process) clock.WithTicker { return clock.RealClock{} } // That of the bubble.
+func clockOf(*sim.Process) clock.WithTicker { return clock.RealClock{} } // The time of the bubble.

@@ -19,7 +19,7 @@ import (
 	"hortus.dev/hortus/test/sim"
 )
 
-// The API server trusts the certificate of the webhooks, until and after its renewal, and its CA stays the same.
+// The API server trusts the certificate of the webhooks, before and after its renewal, and its CA stays the same.
 func TestSimulateWebhookCertificate(t *testing.T) {
 	const garden = "garden"
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: garden, Name: webhook.SecretName}}
@@ -67,7 +67,7 @@ func TestSimulateWebhookCertificate(t *testing.T) {
 			return err
 		})
 		w.Idle(75 * 24 * time.Hour)
-		w.Eventually(30, "another one is trusted", func() error {
+		w.Eventually(30, "another certificate is trusted", func() error {
 			next, err := served()
 			if err == nil && next.Equal(first) {
 				err = fmt.Errorf("it has not been renewed")
@@ -77,7 +77,7 @@ func TestSimulateWebhookCertificate(t *testing.T) {
 	})
 }
 
-// trusted verifies a certificate as the API server does that calls a webhook.
+// trusted verifies a certificate as an API server that calls a webhook does.
 func trusted(c *admissionregistrationv1.MutatingWebhookConfiguration, certificate *x509.Certificate) error {
 	for _, w := range c.Webhooks {
 		roots := x509.NewCertPool()

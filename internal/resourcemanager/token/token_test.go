@@ -27,7 +27,7 @@ type fixture struct {
 	source, target client.Client
 	clock          *clocktesting.FakePassiveClock
 	r              *Reconciler
-	requested      []int64 // Lifetimes asked for, in seconds.
+	requested      []int64 // Requested lifetimes, in seconds.
 }
 
 func newFixture(t *testing.T, change ...func(*corev1.Secret)) *fixture {
@@ -102,7 +102,7 @@ func TestTokenIsRequestedAndRenewed(t *testing.T) {
 		t.Errorf("token %q after renewal", got)
 	}
 	s := f.secret()
-	s.Data = nil // Someone has removed it.
+	s.Data = nil // A user has removed it.
 	if err := f.source.Update(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestTokenGoesIntoKubeconfig(t *testing.T) {
 		s.Annotations[resourcesv1alpha1.AnnotationTokenExpirationDuration] = "48h"
 	})
 	if got, want := f.reconcile().RequeueAfter, 24*time.Hour*8/10; got != want || f.requested[0] != 48*3600 {
-		t.Errorf("renewed after %v, %d s asked for; want %v, 172800", got, f.requested[0], want)
+		t.Errorf("renewed after %v, %d s requested; want %v, 172800", got, f.requested[0], want)
 	}
 	loaded, err := clientcmd.Load(f.secret().Data[dataKubeconfig])
 	if err != nil || loaded.AuthInfos["u"].Token != "token-1" || loaded.Clusters["c"].Server != "https://x" ||
@@ -162,7 +162,7 @@ func TestTokenGoesIntoTargetSecret(t *testing.T) {
 func TestSecretWithoutServiceAccount(t *testing.T) {
 	f := newFixture(t, func(s *corev1.Secret) { s.Annotations = nil })
 	if _, err := f.r.Reconcile(context.Background(), f.secret()); !errors.Is(err, reconcile.TerminalError(nil)) {
-		t.Errorf("error %v, want one that is not tried again", err)
+		t.Errorf("error %v, want one that is not retried", err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// write makes a self-signed certificate that is its own CA.
+// write writes a self-signed certificate that is its own CA.
 func write(t *testing.T, f *Files, name string, at time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -70,7 +70,7 @@ func TestFilesFollowRotation(t *testing.T) {
 	}
 	write(t, f, "second", start.Add(time.Hour))
 	if got := name(); got != "first" {
-		t.Errorf("certificate %q before the files are looked at again, want first", got)
+		t.Errorf("certificate %q before the files are checked again, want first", got)
 	}
 	clock.SetTime(start.Add(recheckAfter))
 	if got := name(); got != "second" {
@@ -81,6 +81,6 @@ func TestFilesFollowRotation(t *testing.T) {
 	}
 	clock.SetTime(start.Add(2 * recheckAfter))
 	if got := name(); got != "second" {
-		t.Errorf("certificate %q while files do not fit, want the last good one", got)
+		t.Errorf("certificate %q while files do not match, want the last good one", got)
 	}
 }

@@ -32,7 +32,7 @@ func dial(t *testing.T, l net.Listener) net.Conn {
 	return c
 }
 
-// Of three connections through a gate for two, the oldest that has not passed gives way.
+// Of three connections through a gate for two, the oldest that has not passed is closed.
 func TestOldestGivesWay(t *testing.T) {
 	l, gaveWay := listen(t), 0
 	g := &Gate{Max: 2, GaveWay: func() { gaveWay++ }, Log: logr.Discard()}
@@ -43,7 +43,7 @@ func TestOldestGivesWay(t *testing.T) {
 		done <- g.Serve(ctx, l, func(c net.Conn) {
 			accepted <- c
 			_, _ = io.Copy(io.Discard, c)
-			g.Pass(c) // For the second time, or after it gave way.
+			g.Pass(c) // For the second time, or after it was closed.
 			c.Close()
 		})
 	}()
@@ -65,7 +65,7 @@ func TestOldestGivesWay(t *testing.T) {
 		c.Close()
 	}
 	if err := <-done; err != nil || gaveWay != 1 {
-		t.Errorf("Serve() = %v, %d connections gave way, want 1", err, gaveWay)
+		t.Errorf("Serve() = %v, %d connections were closed for newer ones, want 1", err, gaveWay)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestBothKeepsHalfClose(t *testing.T) {
 	if err := client.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := io.ReadAll(server) // Ends only if the half close came through.
+	got, err := io.ReadAll(server) // Ends only if the half close has arrived.
 	if err != nil || !bytes.Equal(got, question) {
 		t.Fatalf("server read %d bytes, error %v; want %d", len(got), err, len(question))
 	}
@@ -64,7 +64,7 @@ func TestBothEndsWhenOneSideBreaks(t *testing.T) {
 	_, serverEnd := pair(t) // The server neither reads nor closes.
 	done := make(chan struct{})
 	go func() { Both(clientEnd, serverEnd); close(done) }()
-	_ = client.SetLinger(0) // Close with a reset.
+	_ = client.SetLinger(0) // The close sends a reset.
 	client.Close()
 	select {
 	case <-done:
@@ -104,7 +104,7 @@ func TestLimitsKeepHalfClose(t *testing.T) {
 	}
 }
 
-// Bytes in either direction keep a connection, silence ends it.
+// Bytes in either direction keep a connection open; without any it is closed.
 func TestIdleConnectionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, clientEnd := net.Pipe()
@@ -129,7 +129,7 @@ func TestIdleConnectionEnds(t *testing.T) {
 	})
 }
 
-// Once one side has ended, silence of the other ends the connection sooner; its bytes keep it.
+// Once one side has ended, an idle other side is closed sooner; its bytes keep the connection open.
 func TestSilentHalfOpenConnectionEnds(t *testing.T) {
 	client, clientEnd := pair(t)
 	server, serverEnd := pair(t)
@@ -145,14 +145,14 @@ func TestSilentHalfOpenConnectionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = client.CloseWrite()
-	select { // The server neither answers nor closes.
+	select { // The server neither responds nor closes.
 	case <-done:
 	case <-time.After(20 * time.Second):
 		t.Fatal("Both() still runs")
 	}
 }
 
-// A side that takes nothing is given up, however much the other sends.
+// A connection to a side that does not read is closed, however much the other sends.
 func TestStuckPeerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, clientEnd := net.Pipe()

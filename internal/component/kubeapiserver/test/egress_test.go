@@ -21,14 +21,14 @@ import (
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
-// userHost is where the servers of the user are, outside of the seed.
+// userHost is the host of the user's servers, outside of the seed.
 const userHost = "idp.example.org"
 
 // tunnelServer is the only way from the API server to userHost, whose name nothing else resolves.
 type tunnelServer struct {
 	ca     *pki.CA
 	client *pki.KeyPair      // Of the API server.
-	urls   map[string]string // From the URLs in the API server's configuration to those of this server.
+	urls   map[string]string // Maps the URLs in the API server's configuration to those of this server.
 
 	mu      sync.Mutex
 	dialled []string

@@ -130,14 +130,14 @@ func newWebhook(t *testing.T, ca *pki.CA) *webhook {
 	return h
 }
 
-// asked are the users about whom it was asked.
+// asked are the users whose requests it has reviewed.
 func (h *webhook) asked() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.users)
 }
 
-// output is what the server writes.
+// output is the output of the server.
 type output struct {
 	mu      sync.Mutex
 	content bytes.Buffer
@@ -166,7 +166,7 @@ func (o *output) events(t *testing.T) []auditv1.Event {
 	return events
 }
 
-// anonymous is the status of an answer to somebody without credentials.
+// anonymous is the status of a response to a request without credentials.
 func anonymous(t *testing.T, config *rest.Config, path string) int {
 	t.Helper()
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))

@@ -21,8 +21,7 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// rendered are the flags of the server of a Shoot that concern the files of its user. The files lie where the flags
-// say.
+// rendered are the flags of a Shoot's server that concern the files of its user. The files have the paths in the flags.
 func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelServer) map[string]string {
 	t.Helper()
 	v := kubeapiserver.Values{
@@ -98,12 +97,12 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelS
 	return flags
 }
 
-// indented is a certificate as it stands in a block of YAML.
+// indented is a certificate as in a block of YAML.
 func indented(pem []byte) string {
 	return "      " + strings.ReplaceAll(strings.TrimSpace(string(pem)), "\n", "\n      ")
 }
 
-// addFiles sends the files through the same checks as the gardenlet does.
+// addFiles applies the same checks to the files as the gardenlet.
 func addFiles(t *testing.T, v *kubeapiserver.Values, files map[serverconfig.Use]string) {
 	t.Helper()
 	shoot := &corev1beta1.Shoot{}

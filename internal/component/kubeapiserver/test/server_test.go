@@ -84,7 +84,7 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 			return err == nil, err
 		})
 		if got := review.Status.UserInfo.Username; got != "idp:anna" {
-			t.Errorf("the server takes Anna for %q", got)
+			t.Errorf("the server authenticates Anna as %q", got)
 		}
 	})
 	t.Run("another token is not", func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the webhook allows what roles do not", func(t *testing.T) {
+	t.Run("the webhook allows requests without a role", func(t *testing.T) {
 		m := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-anna"},
 			Data:       map[string]string{"a": "kept in the log"},
@@ -112,20 +112,20 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 		}
 		if err := withToken(idp.token(t, idp.url, "otto")).Get(ctx, client.ObjectKeyFromObject(m),
 			m); !apierrors.IsForbidden(err) {
-			t.Errorf("Otto, about whom nobody knows anything: %v", err)
+			t.Errorf("Otto, without any permissions: %v", err)
 		}
 	})
-	t.Run("the webhook forbids what roles allow", func(t *testing.T) {
+	t.Run("the webhook denies requests that roles allow", func(t *testing.T) {
 		if err := e.ClientAs(t, "eve", "readers").List(ctx, &corev1.ConfigMapList{}); !apierrors.IsForbidden(err) {
 			t.Errorf("Eve, whom the webhook forbids everything: %v", err)
 		}
 		if err := e.ClientAs(t, "emil", "readers").List(ctx, &corev1.ConfigMapList{}); err != nil {
-			t.Errorf("Emil, about whom the webhook says nothing: %v", err)
+			t.Errorf("Emil, about whom the webhook has no opinion: %v", err)
 		}
 	})
-	t.Run("the webhook is not asked about the system", func(t *testing.T) {
+	t.Run("the webhook is not called for the system", func(t *testing.T) {
 		if err := e.ClientAs(t, scheduler).List(ctx, &corev1.NodeList{}); err != nil {
-			t.Errorf("the scheduler, for whom the webhook has no answer: %v", err)
+			t.Errorf("the scheduler, of whom the webhook knows nothing: %v", err)
 		}
 		for _, user := range []string{"system:node:a", "system:serviceaccount:kube-system:a"} {
 			group := "system:nodes"
@@ -138,7 +138,7 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 		}
 		asked := slices.Compact(slices.Sorted(slices.Values(hook.asked())))
 		if want := []string{"emil", "eve", "idp:anna", "idp:otto"}; !slices.Equal(asked, want) {
-			t.Errorf("the webhook was asked about %q, want %q", asked, want)
+			t.Errorf("the webhook was called for %q, want %q", asked, want)
 		}
 	})
 	t.Run("both are reached through the tunnel server", func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what the policy asks for is logged", func(t *testing.T) {
+	t.Run("the audit policy is applied", func(t *testing.T) {
 		env.Eventually(t, "an event of the ConfigMap in the log", func() (bool, error) {
 			return slices.ContainsFunc(log.events(t), func(event auditv1.Event) bool {
 				return event.User.Username == "idp:anna" && event.ObjectRef.Name == "of-anna" &&
@@ -158,11 +158,11 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 		})
 		for _, event := range log.events(t) {
 			if event.ObjectRef == nil || event.ObjectRef.Resource != "configmaps" || event.Verb != "create" {
-				t.Errorf("logged without being asked for: %s %+v", event.Verb, event.ObjectRef)
+				t.Errorf("logged against the policy: %s %+v", event.Verb, event.ObjectRef)
 			}
 		}
 	})
-	t.Run("a webhook that does not answer harms its user only", func(t *testing.T) {
+	t.Run("a webhook that does not answer affects only the user", func(t *testing.T) {
 		hook.server.Close()
 		if err := e.ClientAs(t, "emil", "readers").List(ctx, &corev1.ConfigMapList{}); err == nil {
 			t.Error("Emil may read without the webhook, which is to decide about him")

@@ -12,13 +12,13 @@ import (
 )
 
 // mounted is the folder of the API server's encryption configuration, and started the revision that it is started for.
-// The test of this package, which is the only one, plays the kubelet.
+// The only test of this package simulates the kubelet.
 var mounted, started string
 
 func TestMain(m *testing.M) {
 	env.Main(m, env.WithGardenAPI(func(o *apiserver.Options) {
 		if mounted == "" {
-			// The directory of the serving certificate ends with the environment.
+			// The directory of the serving certificate is removed with the environment.
 			mounted = filepath.Dir(o.Recommended.SecureServing.ServerCert.CertKey.CertFile)
 			if err := mount(keyrotation.InitialSecret("garden", firstKey).Data); err != nil {
 				panic(err)

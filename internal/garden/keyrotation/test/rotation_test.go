@@ -31,7 +31,7 @@ import (
 
 var firstKey = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
 
-// perKind is the number of objects of a kind: more than the first page of a list has.
+// perKind is the number of objects of a kind: more than in the first page of a list.
 const perKind = 60
 
 var (
@@ -41,8 +41,8 @@ var (
 
 const etcdPrefix = "/registry-gardener/"
 
-// TestKeyIsRotatedTwice stops the command after its first write, then after its second one and so on, and begins it
-// again each time.
+// TestKeyIsRotatedTwice stops the command after its first write, then after its second one and so on, and restarts it
+// each time.
 func TestKeyIsRotatedTwice(t *testing.T) {
 	e := env.Shared(t)
 	objects := createObjects(t, e)
@@ -68,7 +68,7 @@ func TestKeyIsRotatedTwice(t *testing.T) {
 	checkStored(t, e, objects, "key3")
 	checkKeys(t, e, "key3", "key2")
 
-	// Without a stop, and with the delay for backups.
+	// Without interruptions, and with the delay for backups.
 	var out bytes.Buffer
 	r := rotation(e.Client, &out)
 	r.BackupDelay = 3 * time.Second
@@ -104,13 +104,13 @@ func rotateWithStops(t *testing.T, e *env.Environment, objects []client.Object) 
 			return
 		}
 		if !stopped {
-			t.Fatalf("in a run that was to be stopped after %d writes: %v", writes, err)
+			t.Fatalf("in a run that should be stopped after %d writes: %v", writes, err)
 		}
 		checkReadable(t, e, objects)
 	}
 }
 
-// more is the number of writes of the next run: each one of the first ten, then larger steps through the objects.
+// more returns the number of writes of the next run: each of the first ten, then larger steps through the objects.
 func more(writes int64) int64 {
 	if writes < 10 {
 		return writes + 1
@@ -118,7 +118,7 @@ func more(writes int64) int64 {
 	return writes + 97
 }
 
-// stopping is a client that stops its user after a number of writes, of which the user does not learn of the last one.
+// stopping is a client that stops its user after a number of writes. The response to the last one is lost.
 func stopping(t *testing.T, e *env.Environment, writes int64, stop context.CancelFunc) client.Client {
 	t.Helper()
 	var n atomic.Int64
@@ -144,7 +144,7 @@ func stopping(t *testing.T, e *env.Environment, writes int64, stop context.Cance
 	})
 }
 
-// createObjects makes objects of every encrypted kind.
+// createObjects creates objects of every encrypted kind.
 func createObjects(t *testing.T, e *env.Environment) []client.Object {
 	t.Helper()
 	namespace := *e.Project(t).Spec.Namespace
@@ -169,7 +169,7 @@ func createObjects(t *testing.T, e *env.Environment) []client.Object {
 	return objects
 }
 
-// deploy makes the Secret, and applies the Deployment of the chart that mounts it.
+// deploy creates the Secret, and applies the Deployment of the chart that mounts it.
 func deploy(t *testing.T, e *env.Environment) {
 	t.Helper()
 	e.Create(t, keyrotation.InitialSecret(corev1beta1.GardenNamespace, firstKey))
@@ -217,8 +217,8 @@ func setRolledOut(t *testing.T, e *env.Environment, d *appsv1.Deployment) {
 	}
 }
 
-// withRollOuts runs the command and does what a cluster would: when the pods of the Deployment change, the API server
-// is started anew with what the Secret has then.
+// withRollOuts runs the command and simulates the cluster: when the pod template of the Deployment changes, the API
+// server is restarted with the contents of the Secret.
 func withRollOuts(t *testing.T, e *env.Environment, run func() error) error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -277,7 +277,7 @@ func checkReadable(t *testing.T, e *env.Environment, objects []client.Object) {
 	}
 }
 
-// checkStored looks in etcd for the key with which every object is encrypted.
+// checkStored checks in etcd with which key every object is encrypted.
 func checkStored(t *testing.T, e *env.Environment, objects []client.Object, key string) {
 	t.Helper()
 	checkReadable(t, e, objects)

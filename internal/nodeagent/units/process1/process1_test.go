@@ -35,7 +35,7 @@ func TestProcess1Conforms(t *testing.T) {
 	}})
 }
 
-// serve runs a supervisor, which finds what an earlier one has left running.
+// serve runs a supervisor, which finds the running processes of an earlier one.
 func serve(t *testing.T, options unit.Options, socket string) (*unit.Supervisor, *http.Server) {
 	t.Helper()
 	supervisor := unit.NewSupervisor(options)

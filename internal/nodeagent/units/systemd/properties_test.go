@@ -51,12 +51,12 @@ func TestStatusOfProperties(t *testing.T) {
 			want:    units.Status{State: units.Failed, Reason: "oom-kill (signal 9)"},
 			settled: true,
 		},
-		"a unit that is no service and reloads": {
+		"a unit that is not a service and reloads": {
 			properties: properties{"LoadState": "loaded", "ActiveState": "reloading", "UnitFileState": "static"},
 			want:       units.Status{State: units.Active},
 			settled:    true,
 		},
-		"a unit whose file is wrong": {
+		"a unit whose file is invalid": {
 			properties: properties{"LoadState": "bad-setting", "ActiveState": "inactive"},
 			want:       units.Status{State: units.Inactive, Reason: "unit file is bad-setting"},
 			settled:    true,

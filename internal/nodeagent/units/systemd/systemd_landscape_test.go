@@ -28,7 +28,7 @@ func TestSystemdConforms(t *testing.T) {
 	conformance.Run(t, conformance.Host{Units: Manager{}, Dir: systemdhost.UnitDir, RestartManager: reexecute})
 }
 
-// reexecute lets systemd execute itself anew, as the update of its package does. It closes all connections.
+// reexecute makes systemd re-execute itself, as the update of its package does. That closes all connections.
 func reexecute(t *testing.T) {
 	conn, err := godbus.Dial("unix:path=/run/systemd/private")
 	if err != nil {
@@ -38,13 +38,13 @@ func reexecute(t *testing.T) {
 	if err := conn.Auth([]godbus.Auth{godbus.AuthExternal("0")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Kill(1, unix.SIGTERM); err != nil { // What this means to systemd is in systemd(1).
+	if err := unix.Kill(1, unix.SIGTERM); err != nil { // systemd(1) documents the effect of this signal.
 		t.Fatal(err)
 	}
 	select {
 	case <-conn.Context().Done():
 	case <-time.After(patience):
-		t.Fatal("systemd has not executed itself anew")
+		t.Fatal("systemd has not re-executed itself")
 	}
 }
 
@@ -53,7 +53,7 @@ const (
 	patience = 30 * time.Second
 )
 
-// write makes a unit known, until the test is over.
+// write creates the file of a unit, until the test is over.
 func write(t *testing.T, content string) {
 	t.Helper()
 	path := filepath.Join(systemdhost.UnitDir, name)
@@ -105,7 +105,7 @@ func TestJobsOutliveReexecution(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatToLookAt has what people read in logs and events.
+// TestErrorsSayWhatToLookAt has the errors that operators read in logs and events.
 func TestErrorsSayWhatToLookAt(t *testing.T) {
 	for problem, tc := range map[string]struct {
 		content string

@@ -13,7 +13,7 @@ import (
 	"hortus.dev/hortus/internal/golden"
 )
 
-// prefix of the names in question.
+// prefix of the names of the annotations.
 const prefix = "high-availability-config.resources.gardener.cloud/"
 
 // annotated is a namespace with annotations, given as pairs of the name without the prefix and the value.
@@ -106,10 +106,10 @@ func TestReplicas(t *testing.T) {
 		"a server that tolerates a zone's":          {kind: "server", settings: zone, want: ptr.To(int32(2))},
 		"more than needed":                          {kind: "server", replicas: ptr.To(int32(3)), want: ptr.To(int32(2))},
 		"a number of its own":                       {kind: "server", override: "3", want: ptr.To(int32(3))},
-		"a number of its own that is none":          {kind: "server", override: "many", want: ptr.To(int32(2))},
-		"a negative number of its own":              {kind: "server", override: "-1", want: ptr.To(int32(2))},
+		"an own number that is invalid":             {kind: "server", override: "many", want: ptr.To(int32(2))},
+		"a negative own number":                     {kind: "server", override: "-1", want: ptr.To(int32(2))},
 		"turned off":                                {kind: "server", replicas: ptr.To(int32(0)), want: ptr.To(int32(0))},
-		"turned off, with a number of its own": {
+		"scaled to zero, with an own number": {
 			kind: "server", override: "3", replicas: ptr.To(int32(0)), want: ptr.To(int32(0)),
 		},
 		"more than needed, by an autoscaler": {
@@ -162,7 +162,7 @@ func TestAutoscalers(t *testing.T) {
 	}
 }
 
-// TestPlaces shows what becomes of the pods in testdata/places.yaml.
+// TestPlaces shows the changes of the pods in testdata/places.yaml.
 func TestPlaces(t *testing.T) {
 	server := map[string]string{"type": "server"}
 	zone := annotated("failure-tolerance-type", "zone", "zones", "a,b,c")

@@ -23,7 +23,7 @@ func changes(zoneOfNode string, more ...client.Object) *Changes {
 		WithObjects(more...).Build()}
 }
 
-// Pods that are kept in a zone without nodes would never run.
+// Pods that are pinned to a zone without nodes would never run.
 func TestZonesWithoutNodesAreNotPinnedTo(t *testing.T) {
 	for zone, want := range map[string]bool{"a": true, "b": false} {
 		d := deployment(nil, map[string]string{"type": "controller"}, nil)
@@ -40,7 +40,7 @@ func TestZonesWithoutNodesAreNotPinnedTo(t *testing.T) {
 	}
 }
 
-// The number that the autoscaler has found stays; another autoscaler of the namespace does not matter.
+// The number that the autoscaler has set stays; another autoscaler of the namespace does not matter.
 func TestAutoscalerOfTheWorkloadIsFound(t *testing.T) {
 	for target, want := range map[string]int32{"a": 4, "b": 1} {
 		a := &autoscalingv2.HorizontalPodAutoscaler{

@@ -23,7 +23,7 @@ func TestAnswers(t *testing.T) {
 		allowed bool
 		patches string
 	}{
-		"a change leaves alone what it does not know": {
+		"a change keeps unknown fields": {
 			object: known, changed: true, allowed: true,
 			patches: `[{"op":"add","path":"/metadata/labels","value":{"namespace":"dev"}}]`,
 		},

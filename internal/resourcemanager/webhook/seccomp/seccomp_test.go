@@ -26,7 +26,7 @@ func TestDefault(t *testing.T) {
 	for name, tc := range map[string]struct {
 		labels  map[string]string
 		context *corev1.PodSecurityContext
-		// containers are one without security context if there are none.
+		// containers default to one without a security context.
 		init, containers []corev1.Container
 		want             *corev1.PodSecurityContext
 	}{

@@ -29,7 +29,7 @@ func TestPlace(t *testing.T) {
 		"a pod of a ReplicaSet": {meta: metav1.ObjectMeta{OwnerReferences: owner("ReplicaSet")}, want: corev1.PodSpec{
 			NodeSelector: placed, Tolerations: []corev1.Toleration{addons, pool},
 		}},
-		"what the pod has stays": {
+		"the pod's own tolerations stay": {
 			spec: corev1.PodSpec{NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []corev1.Toleration{pool, own}},
 			want: corev1.PodSpec{
 				NodeSelector: map[string]string{"disk": "ssd", "worker.gardener.cloud/system-components": "true"},

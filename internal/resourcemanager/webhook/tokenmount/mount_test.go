@@ -16,7 +16,7 @@ func account(automount *bool) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{AutomountServiceAccountToken: automount}
 }
 
-// newPod has an init container, and two containers of which the second has a token of its own.
+// newPod has an init container, and two containers, the second of which has its own token.
 func newPod(change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -41,8 +41,8 @@ func TestPodsThatNeedNoTokenStay(t *testing.T) {
 		account *corev1.ServiceAccount
 		change  func(*corev1.Pod)
 	}{
-		"the account gives one":            {account: account(nil)},
-		"the account gives one explicitly": {account: account(ptr.To(true))},
+		"the account gives one":             {account: account(nil)},
+		"the account mounts one explicitly": {account: account(ptr.To(true))},
 		"the pod wants none": {account(ptr.To(false)), func(p *corev1.Pod) {
 			p.Spec.AutomountServiceAccountToken = ptr.To(false)
 		}},

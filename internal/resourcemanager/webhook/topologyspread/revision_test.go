@@ -36,7 +36,7 @@ func TestSameRevision(t *testing.T) {
 			before: []corev1.TopologySpreadConstraint{constraint(selector("app", "a"), "pod-template-hash")},
 			want:   []corev1.TopologySpreadConstraint{constraint(selector("app", "a"), "pod-template-hash")},
 		},
-		"the version is asked for already": {
+		"the version is specified already": {
 			labels: map[string]string{"pod-template-hash": "1"},
 			before: []corev1.TopologySpreadConstraint{constraint(selector("pod-template-hash", "1"))},
 			want:   []corev1.TopologySpreadConstraint{constraint(selector("pod-template-hash", "1"))},
