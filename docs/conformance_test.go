@@ -9,7 +9,7 @@ import (
 	"hortus.dev/hortus/test/specs"
 )
 
-// TestConformancePageShowsTheResults compares the page with what runs of the conformance tests have recorded.
+// TestConformancePageShowsTheResults compares the page with the recorded results of the conformance tests.
 func TestConformancePageShowsTheResults(t *testing.T) {
 	suites, err := specs.Load(".")
 	if err != nil || len(suites) == 0 {
@@ -20,6 +20,6 @@ func TestConformancePageShowsTheResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(specs.Page(suites), string(page)); diff != "" {
-		t.Errorf("conformance.md is not what 'make conformance' writes (-want +got):\n%s", diff)
+		t.Errorf("conformance.md differs from the output of 'make conformance' (-want +got):\n%s", diff)
 	}
 }

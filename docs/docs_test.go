@@ -1,5 +1,5 @@
-// Package docs_test checks that what the documents say can be done: targets, commands, flags, files, links and tests
-// that they name exist. Nothing is run.
+// Package docs_test checks that the targets, commands, flags, files, links and tests in documents exist. It runs none
+// of them.
 package docs_test
 
 import (
@@ -105,7 +105,7 @@ func TestCheckCommand(t *testing.T) {
 	}
 }
 
-// checkCommand returns why a command could not work, as far as it is one of ours or names files of ours.
+// checkCommand returns why a command could not work, if it is one of ours or refers to our files.
 func checkCommand(words, targets []string) error {
 	switch words[0] {
 	case "make":
@@ -162,7 +162,7 @@ func checkHortus(args []string) error {
 	if command.HasSubCommands() && !command.Runnable() && len(positional) > 0 {
 		return fmt.Errorf("%s has no command %q", command.CommandPath(), positional[0])
 	}
-	if len(args) == 1 { // As `hortus apiserver` in a sentence: the name of a part.
+	if len(args) == 1 { // The name of a part in a sentence, such as `hortus apiserver`.
 		return nil
 	}
 	return command.ValidateArgs(positional)
@@ -212,7 +212,7 @@ func TestLinksOfDocumentsResolve(t *testing.T) {
 	}
 }
 
-// TestNamedTestsExist checks every test that a document names with a link to its file, as docs/features.md does.
+// TestNamedTestsExist checks every test that a document mentions with a link to its file, as docs/features.md does.
 func TestNamedTestsExist(t *testing.T) {
 	named := regexp.MustCompile("\\[`?((?:Test|Fuzz|Benchmark|check)\\w*)`?\\]\\(([^)#]+_test\\.go)\\)")
 	for path, doc := range documents(t) {
@@ -261,7 +261,7 @@ func TestAPIReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestModulesShareVersions: modules that are built along with the main one share what it compiles only while their
+// TestModulesShareVersions: modules that are built together with the main one share compiled packages only if their
 // dependencies have the same versions.
 func TestModulesShareVersions(t *testing.T) {
 	versions := requirements(t, ".")
@@ -293,7 +293,7 @@ func requirements(t *testing.T, module string) map[string]string {
 	return versions
 }
 
-// TestDependenciesAreListed looks at what is required directly and imported; 'go mod tidy' cares for the rest.
+// TestDependenciesAreListed checks the direct requirements and the imports; 'go mod tidy' handles the rest.
 func TestDependenciesAreListed(t *testing.T) {
 	text, imported := documents(t)["docs/dependencies.md"].prose, imports(t)
 	files, err := filepath.Glob(filepath.Join(repository, "local", "components", "*", "go.mod"))

@@ -22,10 +22,10 @@ type feature struct {
 	tests                  []namedTest
 }
 
-// namedTest is a test, or a function that tests call, and its file, by path from the root of the repository.
+// namedTest is a test, or a function that tests call, and the path of its file from the root of the repository.
 type namedTest struct{ name, file string }
 
-// sources are what is known of the tests that there are.
+// sources describe the existing tests.
 type sources struct {
 	// stories are the functions of test/e2e that a test there reaches, with the tests.
 	stories map[string]bool
@@ -38,7 +38,7 @@ type sources struct {
 var (
 	featureRow = regexp.MustCompile(`^\| ([A-Z]\d\d) \| (.*) \| ([a-z]+) \| (.*) \|$`)
 	testLink   = regexp.MustCompile("\\[`?((?:Test|Fuzz|check)\\w*)`?\\]\\(\\.\\./([^)#]+_test\\.go)\\)")
-	// onMachines are the rows whose promise is about clusters, so that anything less needs a reason.
+	// onMachines are the rows whose promise is about clusters, so that weaker evidence needs a reason.
 	onMachines = regexp.MustCompile(`^[VUASG]`)
 )
 
@@ -54,7 +54,7 @@ func parseFeature(line string) (feature, bool) {
 	return f, true
 }
 
-// problem says why the tests of a row are not of the kind that it claims, or "".
+// problem returns why the tests of a row are not of the claimed kind, or "".
 func (s sources) problem(f feature) string {
 	var what string
 	var is func(namedTest) bool
@@ -153,7 +153,7 @@ func TestProblemOfEvidence(t *testing.T) {
 	}
 }
 
-// readSources looks at all tests of the repository's main module.
+// readSources reads all tests of the repository's main module.
 func readSources(t *testing.T) sources {
 	t.Helper()
 	s := sources{stories: stories(t, "test/e2e"), landscape: map[string]bool{}, servers: map[string]bool{}}

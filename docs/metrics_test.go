@@ -38,7 +38,7 @@ import (
 	"hortus.dev/hortus/local/provider/networkagent/policy"
 )
 
-// registered notes what is registered, in the form "name(labels)".
+// registered records registrations, in the form "name(labels)".
 type registered struct{ metrics []string }
 
 var descriptionPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", .*variableLabels: \{(.*)\}\}$`)
@@ -75,7 +75,7 @@ func signature(name string, labels []string) string {
 	return name + "(" + strings.Join(labels, ", ") + ")"
 }
 
-// registrations are what processes register, by the heading of the page.
+// registrations are the metrics that processes register, by the heading of the page.
 func registrations(t *testing.T) map[string]func(prometheus.Registerer) {
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -92,7 +92,7 @@ func registrations(t *testing.T) map[string]func(prometheus.Registerer) {
 		"scheduler": func(r prometheus.Registerer) { scheduler.NewMetrics(r) },
 		"gateway":   func(r prometheus.Registerer) { gateway.NewServer(logr.Discard(), r) },
 		"tunnel server": func(r prometheus.Registerer) {
-			_ = (&tunnel.Server{Registry: r}).Serve(stopped, tunnel.Listeners{}) // It has nothing to listen on.
+			_ = (&tunnel.Server{Registry: r}).Serve(stopped, tunnel.Listeners{}) // It has no address to listen on.
 		},
 		"tunnel client": func(r prometheus.Registerer) { (&tunnel.Client{Registry: r}).Run(stopped) },
 		"etcd": func(r prometheus.Registerer) {
@@ -104,7 +104,7 @@ func registrations(t *testing.T) map[string]func(prometheus.Registerer) {
 	}
 }
 
-// ofLibraries are headings of metrics that no process of ours registers by itself.
+// ofLibraries are headings of metrics that libraries register, not our processes.
 var ofLibraries = []string{"Extensions", "Libraries"}
 
 // metricsPage returns the metrics of docs/metrics.md by heading, as signatures.
@@ -205,7 +205,7 @@ func knownMetrics(t *testing.T) map[string]bool {
 	return known
 }
 
-// TestNamesOfMetricsFollowTheirScheme: what a metric is can be told from its name.
+// TestNamesOfMetricsFollowTheirScheme: the name of a metric shows its type and unit.
 func TestNamesOfMetricsFollowTheirScheme(t *testing.T) {
 	for name := range knownMetrics(t) {
 		if !slices.ContainsFunc(metricParts, func(p string) bool { return strings.HasPrefix(name, "hortus_"+p+"_") }) {
@@ -219,7 +219,7 @@ func TestNamesOfMetricsFollowTheirScheme(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameMetricsThatExist: a metric that was renamed must not live on in a runbook.
+// TestDocumentsNameMetricsThatExist: the old name of a metric must not stay in a runbook.
 func TestDocumentsNameMetricsThatExist(t *testing.T) {
 	known := knownMetrics(t)
 	for path, doc := range documents(t) {
@@ -233,8 +233,8 @@ func TestDocumentsNameMetricsThatExist(t *testing.T) {
 	}
 }
 
-// TestMetricsOfLibrariesAreServed runs a controller in a program that contains everything, as hortus does: which
-// registry metrics of client-go get into depends on which library is initialized first.
+// TestMetricsOfLibrariesAreServed runs a controller in a program that contains everything, as hortus does: the registry
+// of client-go's metrics depends on the order in which libraries are initialized.
 func TestMetricsOfLibrariesAreServed(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()

@@ -16,8 +16,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// fill sets every field that can be reached from v to something that is not its zero value; lists and maps get one
-// element.
+// fill sets every field reachable from v to a value that is not its zero value; lists and maps get one element.
 func fill(v reflect.Value, depth int) {
 	if depth > 20 || !v.CanSet() {
 		return
@@ -60,7 +59,7 @@ var (
 	effectRow     = regexp.MustCompile("^\\| `([^`]+)` \\| (.*) \\|$")
 )
 
-// warned are the fields without effect that the API warns of, with the reasons, in rows as the page has them.
+// warned are the fields without effect that the API warns of, with the reasons, in the form of the page's rows.
 func warned() map[string][]string {
 	shoot := filled[corev1beta1.Shoot]()
 	shoot.DeletionTimestamp = nil
@@ -90,7 +89,7 @@ func warned() map[string][]string {
 	return out
 }
 
-// TestFieldsWithoutEffectAreListed compares the page with what the API warns of when every field is set.
+// TestFieldsWithoutEffectAreListed compares the page with the API's warnings when every field is set.
 func TestFieldsWithoutEffectAreListed(t *testing.T) {
 	data, err := os.ReadFile("not-implemented.md")
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// document is what a Markdown file says that can be checked.
+// document has the parts of a Markdown file that can be checked.
 type document struct {
 	prose    string   // Without fenced blocks.
-	commands []string // Lines of fenced blocks, and code in sentences that begins with a program of ours.
+	commands []string // Lines of fenced blocks, and code in sentences that begins with one of our programs.
 	links    []string
 	headings []string // As anchors.
 }
@@ -58,8 +58,8 @@ func slug(heading string) string {
 	return strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-// commandsOf splits a line of shell into simple commands, those in $(...) too, each as words without quotes,
-// assignments and redirections. It knows as much of the shell as the documents use.
+// commandsOf splits a line of shell into simple commands, including those in $(...), each as words without quotes,
+// assignments and redirections. It supports the part of the shell that the documents use.
 func commandsOf(line string) [][]string {
 	var all [][]string
 	var words []string
@@ -130,7 +130,7 @@ func closing(line string, start int) int {
 
 var assignment = regexp.MustCompile(`^[A-Za-z_]\w*=`)
 
-// simplify drops assignments in front, and redirections with their files.
+// simplify drops leading assignments, and redirections with their files.
 func simplify(words []string) []string {
 	for len(words) > 0 && assignment.MatchString(words[0]) {
 		words = words[1:]

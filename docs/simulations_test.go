@@ -10,7 +10,7 @@ import (
 )
 
 // TestControllersAreInTheTableOfSimulations keeps the table of docs/controllers/README.md complete: each folder with a
-// controller is a row, which names its simulation or why there is none.
+// controller is a row, which has its simulation or the reason why there is none.
 func TestControllersAreInTheTableOfSimulations(t *testing.T) {
 	page, err := os.ReadFile("controllers/README.md")
 	if err != nil {

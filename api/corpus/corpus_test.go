@@ -72,7 +72,7 @@ func TestCorpus(t *testing.T) {
 	compareGolden(t, filepath.Join(dir, "messages.golden"), messages.String())
 }
 
-// decode reads the objects of a case as strictly as a server can, and sets their defaults.
+// decode decodes the objects of a case as strictly as a server can, and sets their defaults.
 func decode(t *testing.T, c Case) (kind validation.Kind, object, old validation.Object) {
 	t.Helper()
 	apiVersion, _ := c.Object["apiVersion"].(string)
@@ -106,7 +106,7 @@ func decode(t *testing.T, c Case) (kind validation.Kind, object, old validation.
 	return kind, object, old
 }
 
-// keepWindow undoes that the default window is a random one in both objects.
+// keepWindow makes the default windows of both objects equal, because they are random.
 func keepWindow(shoot, old *corev1beta1.Shoot) {
 	if shoot.Spec.Maintenance != nil && old.Spec.Maintenance != nil {
 		shoot.Spec.Maintenance.TimeWindow = old.Spec.Maintenance.TimeWindow

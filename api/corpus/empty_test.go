@@ -11,8 +11,8 @@ import (
 	"hortus.dev/hortus/api/validation"
 )
 
-// Which fields are there even when they are empty is part of the wire format: clients tell a missing field from an
-// empty one, and a null from an empty list.
+// The fields that are present even if they are empty are part of the wire format: clients distinguish a missing field
+// from an empty one, and null from an empty list.
 func TestEmptyObjects(t *testing.T) {
 	var out strings.Builder
 	show := func(name string, object any) {

@@ -18,8 +18,8 @@ import (
 	"hortus.dev/hortus/api/validation"
 )
 
-// FuzzKinds reads any JSON as every kind and checks what must hold for each: validation and defaulting come to an
-// end, defaulting a second time changes nothing, and nothing is lost between the wire and the type.
+// FuzzKinds decodes any JSON as every kind and checks invariants: validation and defaulting terminate, a second
+// defaulting changes nothing, and nothing is lost between the wire format and the type.
 func FuzzKinds(f *testing.F) {
 	cases, err := Load(os.DirFS(dir))
 	if err != nil {
@@ -51,7 +51,7 @@ func FuzzKinds(f *testing.F) {
 	})
 }
 
-// checkInvariants takes two objects as they were read.
+// checkInvariants checks two decoded objects.
 func checkInvariants(t *testing.T, kind validation.Kind, object, before validation.Object) {
 	t.Helper()
 	checkRoundTrip(t, kind, object)
@@ -102,7 +102,7 @@ func toJSON(t *testing.T, object any) []byte {
 	return raw
 }
 
-// randomObjects per kind; more take longer than they find.
+// randomObjects per kind; more would take long and find little.
 const randomObjects = 25
 
 func TestRandomObjects(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 var mutations = flag.Int("mutations", 4, "mutations of each case")
 
-// nasty values are where parsers and arithmetic end.
+// nasty values are the limits of parsers and arithmetic.
 var nasty = []any{
 	nil, "", " ", "0", "-1", "1.2.3", "v1", "1", "99999999999999999999.1.1", "1.35", "*", ".", "-", "--", "/", "a/b/c",
 	";", ",", "%", "-5%", "1e9%",
@@ -30,7 +30,7 @@ var nasty = []any{
 	map[string]any{"a": "b"},
 }
 
-// TestMutatedCases replaces parts of all cases by nasty values and checks what must hold for any object.
+// TestMutatedCases replaces parts of all cases by nasty values and checks the invariants of all objects.
 func TestMutatedCases(t *testing.T) {
 	cases, err := Load(os.DirFS(dir))
 	if err != nil {
@@ -60,7 +60,7 @@ func TestMutatedCases(t *testing.T) {
 	}
 }
 
-// mutated fills an object from a changed manifest and reports whether the manifest can still be read.
+// mutated fills an object from a changed manifest and reports whether the manifest can still be decoded.
 func mutated(t *testing.T, random *rand.Rand, manifest map[string]any, into validation.Object) bool {
 	t.Helper()
 	changed, ok := clone(manifest).(map[string]any)
@@ -77,9 +77,9 @@ func mutated(t *testing.T, random *rand.Rand, manifest map[string]any, into vali
 	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into) == nil
 }
 
-// mutate goes down to some value and replaces it.
+// mutate replaces a random nested value.
 func mutate(random *rand.Rand, in any) {
-	const stop = 4 // One in so many values on the way is replaced as a whole.
+	const stop = 4 // One in stop nested values is replaced as a whole.
 	replace := func(value any) any {
 		switch value.(type) {
 		case map[string]any, []any:

@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// limit of a check in tests; it is far above what any of them needs.
+// limit of a check in tests, far above the time that each of them needs.
 const limit = time.Minute
 
 // op is an operation on register "a" from one second to another.
@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 			op(0, Read, "", "", 0, 1), op(0, Swap, "", "x", 1, 2), op(0, Write, "", "y", 3, 6),
 			op(1, Read, "", "x", 3, 5), op(2, Read, "", "y", 3, 4.5), op(1, Read, "", "y", 5.5, 7),
 		}},
-		"reads overlap a write and see it come and go": {history: []Operation{
+		"reads overlap a write, and see its value only temporarily": {history: []Operation{
 			op(0, Swap, "", "x", 1, 2), op(0, Write, "", "y", 3, 6), op(1, Read, "", "y", 3, 4), op(1, Read, "", "x", 4.5, 5),
 		}, want: []string{`client 1  read "x"`}},
 		"an acknowledged write is lost": {history: []Operation{
@@ -84,14 +84,14 @@ func TestCheck(t *testing.T) {
 			op(0, Swap, "", "x", 1, 2), with(op(1, Write, "", "y", 3, 4), Unknown),
 			op(0, Read, "", "y", 5, 6), op(2, Read, "", "x", 7, 8),
 		}, want: []string{`client 2  read "x"`}},
-		"an unknown swap that is seen only by what another unknown one made of it": {history: []Operation{
+		"an unknown swap that only another unknown swap has seen": {history: []Operation{
 			op(0, Swap, "", "x", 1, 2), with(op(1, Swap, "x", "y", 3, 4), Unknown), with(op(2, Swap, "y", "z", 3, 4), Unknown),
 			op(0, Read, "", "x", 5, 6), op(0, Read, "", "z", 7, 8), op(0, Read, "", "z", 70, 80),
 		}},
-		"a register that an unknown outcome has created and nobody has read": {history: []Operation{
+		"a register that an unknown outcome has created, without reads": {history: []Operation{
 			with(op(0, Swap, "", "x", 1, 2), Unknown), op(1, Write, "", "y", 3, 4), op(1, Read, "", "y", 5, 6),
 		}},
-		"a read without an answer": {history: []Operation{
+		"a read without a response": {history: []Operation{
 			op(0, Swap, "", "x", 1, 2), with(op(1, Read, "", "", 3, 4), Unknown), op(0, Read, "", "x", 5, 6),
 		}},
 		"registers are independent, and the first violation is reported": {history: []Operation{
@@ -119,8 +119,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// played is a history of clients of a real register: each operation takes effect at a random time while it is under
-// way, and one in ten has an unknown outcome, of which half take effect, up to a minute late.
+// played is a history of clients of a simulated register: each operation takes effect at a random time while it is in
+// progress, and one in ten has an unknown outcome, of which half take effect, up to a minute late.
 func played(seed uint64, clients, operations int) []Operation {
 	random := rand.New(rand.NewPCG(seed, 0))
 	type effect struct {
@@ -132,7 +132,7 @@ func played(seed uint64, clients, operations int) []Operation {
 	var pending []effect
 	value := ""
 	seen := make([]string, clients)
-	// carry out all that takes effect up to a time, in order.
+	// carry out all operations that take effect up to a time, in order.
 	carryOut := func(until time.Duration) {
 		for {
 			first := -1
@@ -162,7 +162,7 @@ func played(seed uint64, clients, operations int) []Operation {
 		}
 	}
 	for i := range history {
-		client := 0 // That is free first.
+		client := 0 // The client that is free first.
 		for c := range free {
 			if free[c] < free[client] {
 				client = c
@@ -195,7 +195,8 @@ func played(seed uint64, clients, operations int) []Operation {
 	return history
 }
 
-// TestPlayedHistories checks histories that a register has produced, and the same with one answer falsified.
+// TestPlayedHistories checks histories that a register has produced, and the same histories with one falsified
+// response.
 func TestPlayedHistories(t *testing.T) {
 	for seed := range uint64(50) {
 		history := played(seed, 5, 300)
@@ -203,20 +204,20 @@ func TestPlayedHistories(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		last := -1
-		for i, o := range history { // A read of what was there long ago.
+		for i, o := range history { // A read of an old value.
 			if o.Kind == Read && o.Outcome == Done && i > 200 {
 				last = i
 			}
 		}
 		history[last].Value = ""
 		if Check(history, limit) == nil {
-			t.Fatalf("seed %d: the false answer was not found: %s", seed, history[last])
+			t.Fatalf("seed %d: the falsified response was not found: %s", seed, history[last])
 		}
 	}
 }
 
-// TestShortCutsChangeNothing compares with a search in which unknown outcomes may take effect at any time, in histories
-// that are short enough for it and were falsified in every way.
+// TestShortCutsChangeNothing compares the results with a search in which unknown outcomes may take effect at any time,
+// for short histories that were falsified in all ways.
 func TestShortCutsChangeNothing(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(3000) {
@@ -264,7 +265,7 @@ func TestShortCutsChangeNothing(t *testing.T) {
 	t.Logf("%d linearizable histories, %d others", good, bad)
 }
 
-// anyTime is a register in which what has an unknown outcome may also have none.
+// anyTime is a register in which operations with an unknown outcome may also have no effect.
 var anyTime = func() porcupine.Model {
 	m := register
 	m.Step = func(state, input, output any) (bool, any) {

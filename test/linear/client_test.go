@@ -11,7 +11,7 @@ import (
 	"hortus.dev/hortus/test/linear"
 )
 
-// TestClientsOfKubernetes has clients work on a real API server, which ends and is followed by another one meanwhile.
+// TestClientsOfKubernetes has clients use a real API server, which is replaced by another one meanwhile.
 func TestClientsOfKubernetes(t *testing.T) {
 	etcd := env.Etcd(t)
 	server := env.StartKubeAPIServer(t, etcd, nil)
@@ -25,7 +25,7 @@ func TestClientsOfKubernetes(t *testing.T) {
 			}
 			ticks := make(chan time.Time)
 			clients.Go(func() { client.Run(ctx, []string{"a", "b"}, ticks) })
-			go func() { // As fast as the client is.
+			go func() { // As fast as the client can.
 				for {
 					select {
 					case <-ctx.Done():

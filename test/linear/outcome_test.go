@@ -16,14 +16,14 @@ func TestOutcomeOf(t *testing.T) {
 	}{
 		"created":                               {Swap, 201, true, nil, Done},
 		"read":                                  {Read, 200, true, nil, Done},
-		"read of what does not exist":           {Read, 404, true, nil, Done},
-		"update of what does not exist":         {Write, 404, true, nil, Refused},
+		"read of a missing object":              {Read, 404, true, nil, Done},
+		"update of a missing object":            {Write, 404, true, nil, Refused},
 		"a conflict":                            {Swap, 409, true, nil, Refused},
 		"too many requests":                     {Write, 429, true, nil, Refused},
 		"no connection":                         {Write, 0, false, errors.New("connection refused"), Refused},
 		"a connection that ended":               {Write, 0, true, io.EOF, Unknown},
-		"an answer that was cut off":            {Write, 200, true, io.ErrUnexpectedEOF, Unknown},
-		"a server that has not heard from etcd": {Write, 500, true, nil, Unknown},
+		"an incomplete response":                {Write, 200, true, io.ErrUnexpectedEOF, Unknown},
+		"a server without a response from etcd": {Write, 500, true, nil, Unknown},
 		"a gateway's timeout":                   {Write, 504, true, nil, Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,10 +101,10 @@ func TestMerge(t *testing.T) {
 				{Name: c, State: Failed, Day: "2026-01-02"},
 			},
 		},
-		"what is left out stays as it was": {
+		"skipped specs keep their results": {
 			"1.36.3", []Result{{Name: a, State: NotRun}, {Name: c, State: NotRun}}, before.Specs,
 		},
-		"another version starts anew": {
+		"a new version discards the results": {
 			"1.36.4", []Result{{Name: a, State: NotRun}, {Name: b, State: Passed}},
 			[]Result{{Name: a, State: NotRun}, {Name: b, State: Passed}},
 		},

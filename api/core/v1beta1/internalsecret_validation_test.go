@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// All data of a Secret goes into one request to etcd. Cases of the corpus are too small for it.
+// All data of a Secret is sent in one request to etcd. Cases of the corpus are too small to test this limit.
 func TestDataOfAnInternalSecretIsBounded(t *testing.T) {
 	with := func(size int) *InternalSecret {
 		return &InternalSecret{

@@ -57,7 +57,7 @@ func TestNetworkConflicts(t *testing.T) {
 		"the last reserved range": {
 			networking: networking("", "244.255.0.0/16", ""), seed: four, want: []string{"pods 244.255.0.0/16"},
 		},
-		"behind the reserved ranges": {networking: networking("", "245.0.0.0/16", ""), seed: four},
+		"after the reserved ranges":  {networking: networking("", "245.0.0.0/16", ""), seed: four},
 		"before the reserved ranges": {networking: networking("", "239.0.0.0/16", ""), seed: four},
 		"the reserved range of IPv6": {
 			networking: networking("", "", "fd8f:6d53:b97a:1::/112"), seed: six,

@@ -52,11 +52,11 @@ func TestRestoresAreRefused(t *testing.T) {
 			change: func(s *Shoot) { s.Spec.ControlPlane = &ControlPlane{HighAvailability: &HighAvailability{}} },
 			want:   "several members",
 		},
-		"a rotation is under way": {
+		"a rotation is in progress": {
 			change: keyRotation(RotationPrepared), want: "rotation of the service account key is Prepared. Complete it first",
 		},
 		"a rotation is complete": {change: keyRotation(RotationCompleted)},
-		"requested before, then asleep": {change: func(s *Shoot) {
+		"requested before, then hibernated": {change: func(s *Shoot) {
 			s.Status.IsHibernated = true
 			s.Labels = map[string]string{"old": "same"}
 		}},

@@ -51,12 +51,12 @@ func TestUntoleratedTaints(t *testing.T) {
 		{"a", "a=7", ""},
 		{"a", "a", ""},
 		{"a=1", "a=2 a=1", ""},
-		{"a a=1", "a=1", "a"},  // One toleration for two taints: each wants its own.
-		{"a a=1", "a=1 b", ""}, // As many as taints are enough.
+		{"a a=1", "a=1", "a"},  // One toleration for two taints: each needs its own.
+		{"a a=1", "a=1 b", ""}, // As many tolerations as taints suffice.
 		{"a a=1 b", "a=1", "a b"},
-		{"a a=1 b b=1", "a=1 b=1 c", "a"}, // One more toleration is enough.
-		{"a a=1", "b", "a=1"},             // It will do for the bare key.
-		{"a= b", "a=1 b", ""},             // An empty value is none.
+		{"a a=1 b b=1", "a=1 b=1 c", "a"}, // One more toleration suffices.
+		{"a a=1", "b", "a=1"},             // It suffices for the bare key.
+		{"a= b", "a=1 b", ""},             // An empty value counts as none.
 	} {
 		got := text(UntoleratedTaints(taints(tc.taints), tolerations(tc.tolerations)))
 		if got != tc.want {
@@ -65,7 +65,7 @@ func TestUntoleratedTaints(t *testing.T) {
 	}
 }
 
-// TestUntoleratedTaintsAreWhatIsMissing compares with the rule as documented, and adds what is said to be missing.
+// TestUntoleratedTaintsAreWhatIsMissing compares the result with the documented rule, and adds the missing tolerations.
 func TestUntoleratedTaintsAreWhatIsMissing(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	words := []string{"a", "a=1", "a=2", "b", "b=1", "c"}
@@ -103,14 +103,14 @@ func TestUntoleratedTaintsAreWhatIsMissing(t *testing.T) {
 		for i := range missing {
 			fewer := slices.Delete(slices.Clone(missing), i, i+1)
 			if documented(seed, append(slices.Clone(shoot), tolerations(text(fewer))...)) {
-				t.Fatalf("taints %v, tolerations %v: untolerated %v, but %v added are enough", seed, shoot, missing, fewer)
+				t.Fatalf("taints %v, tolerations %v: untolerated %v, but %v added suffice", seed, shoot, missing, fewer)
 			}
 		}
 	}
 }
 
 func TestTolerationsWithDefaults(t *testing.T) {
-	own := make([]Toleration, 1, 8) // Room behind it, which must stay as it is.
+	own := make([]Toleration, 1, 8) // Spare capacity, which must not be written.
 	copy(own, tolerations("a=1"))
 	got := TolerationsWithDefaults(own, tolerations("a b"), tolerations("b=2 c"))
 	if diff := cmp.Diff(tolerations("a=1 b c"), got); diff != "" {

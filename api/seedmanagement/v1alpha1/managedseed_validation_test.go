@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// What admission fills may be empty in either manifest; what is written in both must be the same.
+// Fields that admission sets may be empty in either manifest; fields that are set in both must be the same.
 func TestChangesBeforeAdmission(t *testing.T) {
 	written := func(seed string) *ManagedSeed {
 		return &ManagedSeed{
@@ -28,17 +28,17 @@ func TestChangesBeforeAdmission(t *testing.T) {
 		now, before string
 		want        []string
 	}{
-		"nothing is written":             {`{}`, `{}`, nil},
-		"networks are left to the Shoot": {`{}`, networks, nil},
-		"networks are written later":     {networks, `{}`, nil},
+		"nothing is written":           {`{}`, `{}`, nil},
+		"networks come from the Shoot": {`{}`, networks, nil},
+		"networks are set later":       {networks, `{}`, nil},
 		"networks change": {`{"networks":{"nodes":"10.0.0.0/17","pods":"10.1.0.0/17","services":"10.2.0.0/17"}}`, networks,
 			[]string{path + "networks.pods", path + "networks.services", path + "networks.nodes"}},
-		"a domain is left to the Shoot": {`{"ingress":{}}`, ingress, nil},
-		"a domain is written later":     {ingress, `{"ingress":{}}`, nil},
+		"a domain comes from the Shoot": {`{"ingress":{}}`, ingress, nil},
+		"a domain is set later":         {ingress, `{"ingress":{}}`, nil},
 		"a domain changes": {
 			`{"ingress":{"domain":"b.example.org"}}`, ingress, []string{path + "ingress.domain"},
 		},
-		"a store is left to the Shoot": {`{"backup":{}}`, backup, nil},
+		"a store comes from the Shoot": {`{"backup":{}}`, backup, nil},
 		"a store changes":              {`{"backup":{"provider":"aws"}}`, backup, []string{path + "backup.provider"}},
 		"a store is removed":           {`{}`, backup, []string{path + "backup"}},
 	} {
