@@ -1,4 +1,4 @@
-// The program notice is an extension that shows a message to everybody who uses a Shoot. README.md tells how it came to
+// The program notice is an extension that shows a message to all users of a Shoot. README.md describes how it came to
 // be.
 package main
 

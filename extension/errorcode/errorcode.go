@@ -43,7 +43,7 @@ func Of(err error) []corev1beta1.ErrorCode {
 	return OfText(err.Error())
 }
 
-// carried returns the codes in the tree of err, and whether somebody has attached codes, if only none.
+// carried returns the codes in the tree of err, and whether codes were attached, even an empty list.
 func carried(err error) (out []corev1beta1.ErrorCode, known bool) {
 	for err != nil {
 		if c, ok := err.(interface {

@@ -441,7 +441,7 @@ func (a *Actuator) FollowUp(ctx context.Context, w *extensionsv1alpha1.Worker) (
 	return updatedByHand(w, list.Items), nil
 }
 
-// updatedByHand tells whether all machines of a pool have got what its Worker does not record yet.
+// updatedByHand tells whether all machines of a pool have been updated although its Worker does not record that yet.
 func updatedByHand(w *extensionsv1alpha1.Worker, deployments []machinev1alpha1.MachineDeployment) bool {
 	var recorded map[string]string
 	if s := w.Status.InPlaceUpdates; s != nil {

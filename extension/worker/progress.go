@@ -201,7 +201,7 @@ func (w *Wanted) unfinishedMachines(have observed) string {
 	return ": " + strings.Join(found, ", ")
 }
 
-// unfinished tells what a machine waits for, since when, and after how long it is given up; "" if it runs.
+// unfinished returns what a machine waits for, since when, and after which time it is replaced; "" if it runs.
 func (w *Wanted) unfinished(m *machinev1alpha1.Machine) string {
 	at := func(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 	configured := ptr.Deref(m.Spec.MachineConfiguration, machinev1alpha1.MachineConfiguration{})
@@ -244,7 +244,7 @@ func (w *Wanted) oldMachinesByHand(have observed, newSet string) []*machinev1alp
 	return out
 }
 
-// inPlaceReason is how far the update of a machine in place has come, or "" if none was asked for.
+// inPlaceReason is the progress of the update of a machine in place, or "" if none was requested.
 func inPlaceReason(m *machinev1alpha1.Machine) string {
 	for _, c := range m.Status.Conditions {
 		if c.Type == machinev1alpha1.NodeInPlaceUpdate && c.Status == corev1.ConditionTrue {

@@ -24,7 +24,7 @@ func spread(total int32, zone, zones int) int32 {
 
 // spreadIntOrPercent returns the share of one zone of a number or percentage. A number is spread like machines. A
 // percentage stays as it is if the zones are of equal size; otherwise it follows the size of the zone, rounded up, so
-// that the zones together allow at least what was asked for.
+// that the zones together allow at least the requested number.
 func spreadIntOrPercent(value intstr.IntOrString, zone, zones int, total int32) (intstr.IntOrString, error) {
 	if value.Type == intstr.Int {
 		return intstr.FromInt32(spread(value.IntVal, zone, zones)), nil

@@ -1,7 +1,7 @@
 // Package encryption decides how the API servers of a Shoot encrypt what they store in etcd.
 //
-// A Config configures the API servers: per resource a list of providers, of which the first writes and all read.
-// Next leads from the Config that is in use to the one that a Target asks for, one safe change at a time:
+// A Config configures the API servers: per resource a list of providers, of which the first writes and all read. Next
+// leads from the Config in use to that of a Target, one safe change at a time:
 //
 //  1. learn: all servers can read what the new provider will write;
 //  2. write: they write with it;

@@ -117,8 +117,8 @@ const (
 	Settled   Phase = "Settled"   // The Config in use is the target's.
 )
 
-// PhaseOf says where the way stands. Settled tells nothing about the objects: those of a resource that has just been
-// added may still be stored in plain text.
+// PhaseOf returns the phase. Settled does not cover the objects: those of a resource that has just been added may still
+// be stored in plain text.
 func PhaseOf(inUse Config, t Target) Phase {
 	phase, end := Settled, t.Config()
 	for _, resource := range resources(inUse.Providers, end.Providers) {

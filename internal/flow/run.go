@@ -35,8 +35,7 @@ type Wait struct {
 	For time.Duration
 }
 
-// shownWaits are the times that people are told a wait has lasted. They are few, since each new text is written to a
-// status.
+// shownWaits are the durations of a wait that users see. They are few, since each new text is written to a status.
 var shownWaits = []time.Duration{
 	time.Minute, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
@@ -106,7 +105,7 @@ type Timers struct {
 	since map[wait]waiting
 }
 
-// waiting is a wait that is under way: since when its limit counts, since when its step waits at all, and what for.
+// waiting is a wait in progress: since when its limit counts, since when its step waits at all, and what for.
 type waiting struct {
 	since, first time.Time
 	flow         string
@@ -136,7 +135,7 @@ func (t *Timers) waited(w wait, flow string, kind Kind, now time.Time, before ti
 	return now.Sub(current.since)
 }
 
-// reset forgets waits that are over, and tells how long the step has waited at now; 0 if it has not.
+// reset drops waits that are over, and returns how long the step has waited at now; 0 if it has not.
 func (t *Timers) reset(now time.Time, waits ...wait) (lasted time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

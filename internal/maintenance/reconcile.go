@@ -40,8 +40,8 @@ type Reconciliation struct {
 // certificate expires.
 const retryFailedAfter = 30 * 24 * time.Hour
 
-// maxRetryWait bounds how long a gardenlet waits until it looks at a Shoot that has failed: timers do not follow a
-// clock that is set, and stand still while a machine is suspended.
+// maxRetryWait bounds how long a gardenlet waits until it checks a failed Shoot: timers do not follow a clock that is
+// set, and stand still while a machine is suspended.
 const maxRetryWait = 24 * time.Hour
 
 // reconciledRecently bounds how old a reconciliation may be that counts for the present window, which lasts 6h at most.

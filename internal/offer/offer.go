@@ -19,7 +19,7 @@ type check struct {
 	profile    *corev1beta1.CloudProfileSpec
 }
 
-// Validate lists what a completed Shoot asks for and its profile does not offer. Only what is new or changed is
+// Validate lists what a completed Shoot specifies, but its profile does not offer. Only what is new or changed is
 // checked, so that a Shoot stays editable after its profile has changed.
 func Validate(shoot, old *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSpec) field.ErrorList {
 	c := &check{shoot, old, profile}

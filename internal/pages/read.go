@@ -83,8 +83,8 @@ func tooLarge(err error, b *budget) bool {
 	return errors.As(err, &cut) && cut.budget == b
 }
 
-// nextLimit is the number of objects to ask for after a page of so many bytes: more if that is far from what a response
-// may have.
+// nextLimit is the number of objects to request after a page of the given size in bytes: more if that is far from what
+// a response may have.
 func nextLimit(limit int, bytes int64) int {
 	if bytes > MaxResponse/4 {
 		return limit

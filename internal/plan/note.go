@@ -7,7 +7,7 @@ import (
 	"hortus.dev/hortus/internal/maintenance"
 )
 
-// deadEndKey tells dead ends of one Shoot apart.
+// deadEndKey distinguishes dead ends of one Shoot.
 type deadEndKey struct {
 	subject       maintenance.Subject
 	pool, version string
@@ -114,7 +114,7 @@ func (s *simulation) noteChanges(
 	}
 }
 
-// effects tells what an update does to nodes. Pools without a Kubernetes version of their own follow the control
+// effects returns the effects of an update on nodes. Pools without a Kubernetes version of their own follow the control
 // plane. Updates with the same effects share one list.
 func (s *simulation) effects(item *maintenance.Item, minor bool) []PoolEffect {
 	replaces := minor || item.Subject == maintenance.PoolImage

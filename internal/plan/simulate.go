@@ -184,7 +184,7 @@ func (s *simulation) nextAwake(t time.Time) (time.Time, bool) {
 	return run, !run.After(s.Until)
 }
 
-// maintain plays one maintenance and reports whether it changed a version or started an operation that was asked for.
+// maintain simulates one maintenance and reports whether it changed a version or started a requested operation.
 func (s *simulation) maintain(t time.Time) bool {
 	begin, end := s.shoot.window.Occurrence(t)
 	window := Interval{begin, end}

@@ -148,7 +148,7 @@ func (d *DeadEnd) text(shoot string) string {
 	return b.String()
 }
 
-// short is the reason for people who see the version beside it.
+// short is the reason for a table that already has the version.
 func (d *DeadEnd) short() string {
 	if d.Because != "" {
 		return d.Because

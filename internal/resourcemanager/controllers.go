@@ -220,7 +220,7 @@ func addWebhookCertificates(c clusters) error {
 	return c.certificates.AddToManager(c.mgr, secrets)
 }
 
-// targetCache keeps of pods and DaemonSets only the critical ones, and of everything only what is looked at.
+// targetCache keeps of pods and DaemonSets only the critical ones, and of all objects only the fields in use.
 func targetCache(o cache.Options) cache.Options {
 	critical := labels.SelectorFromSet(labels.Set{node.LabelCritical: "true"})
 	o.DefaultTransform = cache.TransformStripManagedFields()

@@ -87,7 +87,7 @@ func (in Input) configuredDistance(seed *corev1beta1.Seed) (distance int, known 
 	return distance, known || region == in.Shoot.Spec.Region
 }
 
-// distanceByName of a seed goes by the names of regions, and by the provider types.
+// distanceByName of a seed depends on the names of regions and on the provider types.
 func (in Input) distanceByName(seed *corev1beta1.Seed) (distance int, known bool) {
 	distance = RegionDistance(seed.Spec.Provider.Region, in.Shoot.Spec.Region)
 	if seed.Spec.Provider.Type != in.Shoot.Spec.Provider.Type {

@@ -229,8 +229,8 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 	return decision, nil
 }
 
-// reportFailure tells the user, and returns an error so that it is tried again with growing pauses; a change of what
-// decisions depend on triggers a try at once.
+// reportFailure reports the reason to the user, and returns an error so that the Shoot is retried with growing pauses;
+// a change of what decisions depend on triggers a try at once.
 func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
 	if err := r.tell(ctx, shoot, reason); err != nil {
 		return err

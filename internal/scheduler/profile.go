@@ -15,7 +15,7 @@ type profileReader interface {
 	namespacedCloudProfile(namespace, name string) (*corev1beta1.NamespacedCloudProfile, error)
 }
 
-// missingProfileError tells the user of a Shoot that its profile is not there.
+// missingProfileError reports to the user of a Shoot that its profile does not exist.
 type missingProfileError struct{ error }
 
 // profileOf returns the name of the CloudProfile a Shoot goes back to and its spec. A NamespacedCloudProfile changes

@@ -25,7 +25,7 @@ import (
 const (
 	// renewBefore is how long before its expiry the server certificate is replaced, checked with every connection.
 	renewBefore = 60 * 24 * time.Hour
-	// shutdownWait bounds the wait for requests that are under way; long polls are cut.
+	// shutdownWait bounds the wait for requests in progress; long polls are cut.
 	shutdownWait = 100 * time.Millisecond
 	headerWait   = 10 * time.Second
 )

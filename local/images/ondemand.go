@@ -64,7 +64,7 @@ func (o *OnDemand) Make(ctx context.Context, name string) error {
 	return o.explain(version, build)
 }
 
-// explain returns an error that tells people why there is no image yet.
+// explain returns an error with the reason why there is no image yet.
 func (o *OnDemand) explain(version string, build *versionBuild) error {
 	o.mu.Lock()
 	begun := build.begun

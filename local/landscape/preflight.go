@@ -40,7 +40,7 @@ type Host struct {
 	CloudRuns            bool     // The landscape is up, at least in part: what it uses already is not required again.
 	StateOnOverlay       bool     // The file system of the state folder is overlayfs.
 	Cgroups              []string // Names of usable cgroup controllers, of either cgroup version.
-	Filesystems          []string // From /proc/filesystems, after overlay was asked to load.
+	Filesystems          []string // From /proc/filesystems, after an attempt to load overlay.
 	MissingPrograms      []string // Programs that are not in PATH.
 	BusyPorts            []int    // Ports of cloudPorts that something else listens on.
 	ForeignRoutes        []string // Routes that overlap the public network of the cloud and lead elsewhere.

@@ -45,8 +45,8 @@ func NewStatusCommand() *cobra.Command {
 	return command
 }
 
-// Status looks at every part of the landscape, from the host's processes up to the Shoots. A part that cannot be
-// checked is reported as such and does not hide the others.
+// Status checks every part of the landscape, from the host's processes up to the Shoots. A part that cannot be checked
+// is reported as such and does not hide the others.
 func Status(ctx context.Context, o Options) []Part {
 	units, err := unit.NewClient(o.paths().socket()).List(ctx)
 	if err != nil {

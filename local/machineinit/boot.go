@@ -325,7 +325,7 @@ func serve(supervisor *unit.Supervisor, reboot chan<- struct{}) (stop func(), er
 		w.WriteHeader(http.StatusAccepted)
 		select {
 		case reboot <- struct{}{}:
-		default: // One is under way.
+		default: // A reboot is already requested.
 		}
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

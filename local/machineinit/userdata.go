@@ -77,7 +77,7 @@ func ParseUserData(raw []byte) (*UserData, error) {
 	return data, errors.Join(errs...)
 }
 
-// Decode returns the content as it goes into the file.
+// Decode returns the content of the file.
 func (i Inline) Decode() ([]byte, error) {
 	switch i.Encoding {
 	case "":

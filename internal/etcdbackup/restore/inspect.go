@@ -26,7 +26,7 @@ const lockTimeout = 5 * time.Second
 // errInUse means that an etcd runs with the data directory.
 var errInUse = errors.New("the data directory is in use by a running etcd")
 
-// Inspect looks at a data directory without changing it. After two starts without a healthy etcd it reads everything.
+// Inspect checks a data directory without changing it. After two starts without a healthy etcd it reads everything.
 func Inspect(dataDir string) (DataState, error) {
 	m, err := readMarker(dataDir)
 	if err != nil {
@@ -36,7 +36,7 @@ func Inspect(dataDir string) (DataState, error) {
 	return state, err
 }
 
-// inspect looks at a data directory without changing it. Unless deep it reads a few pages only.
+// inspect checks a data directory without changing it. Unless deep, it reads only a few pages.
 func inspect(dataDir string, deep bool) (state DataState, problem string, revision int64, err error) {
 	entries, err := os.ReadDir(filepath.Join(dataDir, "member"))
 	switch {

@@ -97,7 +97,7 @@ func Open(
 	return a, nil
 }
 
-// validityOf certificates to ask for; nil leaves it to the signer.
+// validityOf returns the validity to request for certificates; nil leaves it to the signer.
 func validityOf(c *config.GardenClientConnection) *time.Duration {
 	if c.KubeconfigValidity == nil || c.KubeconfigValidity.Validity == nil {
 		return nil

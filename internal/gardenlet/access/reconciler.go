@@ -47,7 +47,7 @@ type Reconciler struct {
 	Validity *time.Duration
 
 	pending *request
-	renewAt time.Time // Zero until the certificate in use has been looked at.
+	renewAt time.Time // Zero until the certificate in use has been checked.
 }
 
 // request has been made in the garden. Its key is nowhere else: after a restart another request is made.

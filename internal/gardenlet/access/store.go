@@ -18,7 +18,7 @@ import (
 )
 
 // store keeps a new certificate for the next start: in the Secret, or else in the file. A file that cannot be written
-// is often mounted from a Secret that somebody else maintains; then the certificate lasts until the gardenlet stops.
+// is often mounted from a Secret that others maintain; then the certificate is used until the gardenlet stops.
 func (a *Access) store(ctx context.Context, pair pki.KeyPair) error {
 	if a.secret != nil {
 		return a.storeInSecret(ctx, a.transport.base, pair)

@@ -21,8 +21,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// unwatchedPeriod is how soon something is looked at again that cannot be watched: Secrets of the garden, and buckets
-// of other seeds.
+// unwatchedPeriod is the interval of checks of objects that cannot be watched: Secrets of the garden, and buckets of
+// other seeds.
 const unwatchedPeriod = time.Minute
 
 // Reconciler manages the entries of one seed.

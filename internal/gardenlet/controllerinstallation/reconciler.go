@@ -161,7 +161,7 @@ func (r *Reconciler) objects(
 	return objects, nil
 }
 
-// delete removes the extension once nothing in the seed needs it; the finalizer goes with the last of it.
+// delete removes the extension once nothing in the seed needs it; the finalizer is removed last.
 func (r *Reconciler) delete(
 	ctx context.Context, installation *corev1beta1.ControllerInstallation,
 ) (reconcile.Result, error) {

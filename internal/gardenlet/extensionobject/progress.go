@@ -50,7 +50,7 @@ func retryAt(requested, failingSince time.Time) time.Time {
 	return requested.Add(pause)
 }
 
-// requestedAt is the time of the last request; ok is false if the object was never asked for anything.
+// requestedAt is the time of the last request; ok is false if there was no request.
 func requestedAt(o extensionsv1alpha1.Object) (at time.Time, ok bool) {
 	at, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
 	return at, err == nil

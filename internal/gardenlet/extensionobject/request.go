@@ -89,7 +89,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 	return observe(kind, current, w.FailingSince), nil
 }
 
-// due decides whether the extension has to be asked.
+// due decides whether the extension needs a request.
 func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	at, ok := requestedAt(current)
 	last := current.GetDefaultStatus().LastOperation

@@ -44,7 +44,7 @@ func conditions(o observed) []corev1beta1.Condition {
 const maxUnknown = 5
 
 // controlPlanes reports control planes of unknown Shoots, as after a restore of the garden from a backup that is older
-// than them. They go on and are never deleted unless a person asks for it.
+// than them. They continue, and are deleted only on the request of an operator.
 func controlPlanes(unknown []string) corev1beta1.Condition {
 	c := corev1beta1.Condition{
 		Type: corev1beta1.SeedControlPlanesKnown, Status: corev1beta1.ConditionTrue, Reason: "AllControlPlanesKnown",

@@ -26,7 +26,7 @@ import (
 // fieldOwner owns the fields that are applied to the seed.
 const fieldOwner = "gardenlet-seed"
 
-// unreadyPeriod is how soon a Seed is looked at again that is not ready yet: new Shoots wait for it.
+// unreadyPeriod is the time after which a Seed that is not ready is checked again: new Shoots wait for it.
 const unreadyPeriod = 2 * time.Second
 
 // Reconciler maintains one Seed.
@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res
 	return reconcile.Result{RequeueAfter: min(r.Config.Controllers.Seed.SyncPeriod.Duration, healthPeriod)}, nil
 }
 
-// healthPeriod is how often the health of the seed's components is looked at.
+// healthPeriod is the interval of health checks of the seed's components.
 const healthPeriod = time.Minute
 
 // prepare applies what every control plane in the seed depends on.

@@ -158,8 +158,8 @@ func released(shoot *corev1beta1.Shoot) bool {
 	return !slices.Contains(shoot.Finalizers, corev1beta1.FinalizerName)
 }
 
-// decideMigration lets a move begin when its destination is ready. One that has begun goes on whatever the destination
-// says: it waits for it by itself as long as the API server runs, and must not stop after that.
+// decideMigration lets a move begin when its destination is ready. One that has begun continues whatever the
+// destination says: it waits for it by itself as long as the API server runs, and must not stop after that.
 func decideMigration(shoot *corev1beta1.Shoot, now bool, wait Decision) Decision {
 	last := shoot.Status.LastOperation
 	const operation = corev1beta1.LastOperationTypeMigrate

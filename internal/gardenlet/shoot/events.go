@@ -6,7 +6,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// recordEvent tells users of the changes of an operation that matter: that it began, ended, or met an error.
+// recordEvent reports important changes of an operation to users: its beginning, its end and its errors.
 func (r *Reconciler) recordEvent(before, after *corev1beta1.Shoot) {
 	reason, warning := eventFor(before.Status.LastOperation, after.Status.LastOperation)
 	if reason == "" {

@@ -15,8 +15,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// pendingUpdates are the pools whose machines do not run what the Shoot asks for, by strategy. The Worker tells by hash
-// what the machines of a pool run; a pool that it does not know yet is being created and needs no update.
+// pendingUpdates are the pools whose machines do not run the versions in the Shoot's spec, by strategy. The Worker
+// tells by hash what the machines of a pool run; a pool that it does not know yet is being created and needs no update.
 func pendingUpdates(shoot *corev1beta1.Shoot, hashes map[string]string) (auto, manual []string, err error) {
 	for i := range shoot.Spec.Provider.Workers {
 		w := &shoot.Spec.Provider.Workers[i]
@@ -104,7 +104,7 @@ func (r *Reconciler) finishInPlaceUpdates(ctx context.Context, shoot *corev1beta
 }
 
 // updateManualPools follows the progress of users who update pools by hand, while nothing else happens to the Shoot.
-// When the last pool is done, a rotation that waited for it can go on.
+// When the last pool is done, a rotation that waited for it can continue.
 func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	if !waitsForManualPools(shoot) || !finished(shoot) {
 		return nil

@@ -304,8 +304,8 @@ func (r *Reconciler) settle(ctx context.Context, s *scope, operation corev1beta1
 	return err
 }
 
-// leave tells a seed that was gone when this one took the control plane over that nothing of it is needed any more. The
-// Lease of the Shoot says so as well, but goes with the Shoot.
+// leave declares to a seed that was lost when this one took the control plane over that its remains can be deleted. The
+// Lease of the Shoot has the same information, but is deleted with the Shoot.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	from := s.claim.TakenOver.From
 	if from == "" || s.claim.Holder != r.SeedName {
@@ -314,8 +314,8 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	return ownership.Leave(ctx, r.Garden, from, s.shoot.UID, s.claim.Settle(r.SeedName, r.FenceTime), r.Clock.Now())
 }
 
-// keepsStart reports whether an operation goes on with the start time of the one before it: extensions were asked to
-// act in the preparation of a move, and need not be asked again.
+// keepsStart reports whether an operation continues with the start time of the previous one: extensions got their
+// requests in the preparation of a move, and need no new ones.
 func keepsStart(operation corev1beta1.LastOperationType, last *corev1beta1.LastOperation, started time.Time) bool {
 	return operation == corev1beta1.LastOperationTypeRestore && !started.IsZero() &&
 		last != nil && last.Type == corev1beta1.LastOperationTypeMigrate

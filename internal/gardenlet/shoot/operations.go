@@ -27,14 +27,14 @@ func operationsOf(shoot *corev1beta1.Shoot) []string {
 	return out
 }
 
-// consumable tells whether an operation is one that a gardenlet starts and then removes.
+// consumable tells whether a gardenlet starts and then removes an operation.
 func consumable(op string) bool {
 	return strings.HasPrefix(op, "rotate-") || strings.HasPrefix(op, corev1beta1.OperationRolloutWorkersPrefix)
 }
 
-// startOperations records in the status what the operation annotation asks for, takes that out of the annotation, and
-// records which pools an update in place is about to begin for. Nothing is written yet, see writeStart. A Shoot that is
-// being deleted starts nothing.
+// startOperations records the operations in the annotation in the status, removes them from the annotation, and records
+// which pools an update in place is about to begin for. Nothing is written yet, see writeStart. A Shoot that is being
+// deleted starts nothing.
 func (r *Reconciler) startOperations(
 	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, namespace string,
 	now time.Time,
@@ -68,8 +68,8 @@ func setOperations(shoot *corev1beta1.Shoot, operations []string) {
 	shoot.Annotations[corev1beta1.AnnotationOperation] = strings.Join(operations, corev1beta1.OperationSeparator)
 }
 
-// writeStart writes the start of an operation to the Shoot. What the annotation asked for enters the status and leaves
-// the annotation in one write, so that there is no moment at which it is in both or in neither: a request to the status
+// writeStart writes the start of an operation to the Shoot. The requested operations enter the status and leave the
+// annotation in one write, so that there is no moment at which it is in both or in neither: a request to the status
 // subresource may change annotations, too. The write is refused if the Shoot has changed since it was read, so that an
 // operation that was added meanwhile is not lost; the next attempt sees it.
 //
@@ -91,9 +91,9 @@ func (r *Reconciler) writeStart(ctx context.Context, shoot, before *corev1beta1.
 	return nil
 }
 
-// startOperation starts one operation. A rotation begins only if no other of the same credential is under way, and is
-// completed only when it is Prepared. Other requests are ignored: the API server has refused them unless the phase has
-// changed since. To begin again would leave out the credential that is still in use.
+// startOperation starts one operation. A rotation begins only if no other one of the same credential is in progress,
+// and is completed only when it is Prepared. Other requests are ignored: the API server has refused them unless the
+// phase has changed since. To begin again would leave out the credential that is still in use.
 func startOperation(shoot *corev1beta1.Shoot, op string, now time.Time) {
 	switch op {
 	case corev1beta1.OperationRotateCredentialsStart, corev1beta1.OperationRotateCredentialsStartWithoutWorkersRollout:
@@ -169,12 +169,12 @@ func pendingPools(
 	return out
 }
 
-// mayStart tells whether a rotation may begin that is in this phase.
+// mayStart tells whether a rotation in this phase may begin.
 func mayStart(phase corev1beta1.CredentialsRotationPhase) bool {
 	return phase == "" || phase == corev1beta1.RotationCompleted
 }
 
-// underWay tells whether a rotation without phases has begun and not ended.
+// underWay tells whether a rotation without phases is in progress.
 func underWay(initiated, completed *metav1.Time) bool {
 	return initiated != nil && (completed == nil || completed.Before(initiated))
 }
@@ -278,7 +278,7 @@ func completeEncryptionKey(shoot *corev1beta1.Shoot, now time.Time) {
 	}
 }
 
-// completeByItself goes on with a rotation that needs no second request.
+// completeByItself continues a rotation that needs no second request.
 func completeByItself(shoot *corev1beta1.Shoot, now time.Time) {
 	c := shoot.Status.Credentials
 	if c != nil && c.Rotation != nil && c.Rotation.ETCDEncryptionKey != nil &&
@@ -287,8 +287,8 @@ func completeByItself(shoot *corev1beta1.Shoot, now time.Time) {
 	}
 }
 
-// startRollout records the pools whose machines are to be replaced because a user asks for it; "*" are all of them.
-// Pools that are updated in place are never rolled. The time tells the request from the one before.
+// startRollout records the pools whose machines a user wants to be replaced; "*" means all of them. Pools that are
+// updated in place are never rolled. The time distinguishes the request from the previous one.
 func startRollout(shoot *corev1beta1.Shoot, pools []string, now time.Time) {
 	var pending []corev1beta1.PendingWorkersRollout
 	if r := shoot.Status.ManualWorkerPoolRollout; r != nil {

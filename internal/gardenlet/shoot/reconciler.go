@@ -363,7 +363,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope, d Decision) (beginni
 	return began, nil
 }
 
-// reportEnd tells operators of the end of an operation. Users read it in the status and in an event.
+// reportEnd reports the end of an operation to operators. Users read it in the status and in an event.
 func (r *Reconciler) reportEnd(ctx context.Context, operation *corev1beta1.LastOperation, began time.Time) {
 	took := r.Clock.Since(began)
 	r.Metrics.end(operation, took)
@@ -564,7 +564,7 @@ func (r *Reconciler) healed(ctx context.Context, shoot *corev1beta1.Shoot) (bool
 	return true, nil
 }
 
-// seedReady tells what keeps a seed from taking on work; a seed that is going away still has to clean up.
+// seedReady returns why a seed cannot run operations yet; a seed in deletion still has to clean up.
 func seedReady(seed *corev1beta1.Seed, version string) error {
 	if seed.DeletionTimestamp != nil {
 		return nil
@@ -586,7 +586,7 @@ func seedReady(seed *corev1beta1.Seed, version string) error {
 	return nil
 }
 
-// transient errors are answered by another pass: somebody else was faster, or the server is busy.
+// transient errors lead to another pass: another client was faster, or the server is busy.
 func transient(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTimeout(err)

@@ -46,7 +46,7 @@ func (r *Reconciler) startRestore(
 	})
 }
 
-// reportRestore tells the owner that a restore is done.
+// reportRestore reports a completed restore to the owner.
 func (r *Reconciler) reportRestore(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	done, err := steps.ReadRestoration(ctx, r.Seed, shoot.Status.TechnicalID)
 	if err != nil || done == nil || done.Phase != steps.RestorationDone {

@@ -114,7 +114,7 @@ func kindOf(object extensionsv1alpha1.Object) string {
 	return name
 }
 
-// purposeOf tells objects of the same kind apart; nil for kinds without one.
+// purposeOf distinguishes objects of the same kind; nil for kinds without a purpose.
 func purposeOf(object extensionsv1alpha1.Object) *string {
 	switch o := object.(type) {
 	case *extensionsv1alpha1.ControlPlane:

@@ -114,7 +114,7 @@ func planWrite(
 	return n, nil
 }
 
-// completeMark tells migrations and their stages apart.
+// completeMark distinguishes migrations and their stages.
 func completeMark(seedName string, shoot *corev1beta1.Shoot, stage sealing) string {
 	mark := seedName
 	if t := shoot.Status.MigrationStartTime; t != nil {

@@ -124,8 +124,8 @@ func (r *Reconciler) period(shoot *corev1beta1.Shoot) time.Duration {
 	return r.SyncPeriod + time.Duration(r.Jitter(string(shoot.UID), r.Clock.Now())*float64(r.SyncPeriod/10))
 }
 
-// failed tells users about what will not heal by another attempt. What is too large may shrink by a change, which is an
-// event.
+// failed reports errors to users that another attempt will not solve. What is too large may shrink by a change, which
+// is an event.
 func (r *Reconciler) failed(shoot *corev1beta1.Shoot, err error) (reconcile.Result, error) {
 	var tooLarge *TooLargeError
 	switch {

@@ -24,7 +24,7 @@ const (
 	// the time when the migration began, and whether that includes the last extensions. The next seed removes the
 	// annotation.
 	annotationComplete = "hortus.dev/complete"
-	// attempts of one Save after somebody else has written the ShootState.
+	// attempts of one Save after another client has written the ShootState.
 	attempts = 3
 
 	fieldOwner = "gardenlet"
@@ -107,7 +107,7 @@ func (s *States) Forget(key types.NamespacedName) {
 	delete(s.known, key)
 }
 
-// refresh makes the next Save read the ShootState if somebody else has written it since.
+// refresh makes the next Save read the ShootState if another client has written it since.
 func (s *States) refresh(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	k := s.of(shoot)
 	k.mu.Lock()
@@ -187,7 +187,7 @@ func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, stage seali
 	}
 }
 
-// overtaken: somebody else has written the ShootState. A failed test of a JSON patch is answered with 422.
+// overtaken: another client has written the ShootState. A failed test of a JSON patch is answered with 422.
 func overtaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
 		statusCode(err) == http.StatusUnprocessableEntity

@@ -36,7 +36,7 @@ type verdict struct {
 	searched bool
 }
 
-// final tells whether the request is decided with it.
+// final tells whether the verdict decides the request.
 func (v verdict) final() bool { return v.decision == approve || v.decision == deny }
 
 // machine is a machine of the Shoot.
@@ -143,7 +143,8 @@ func (f facts) nodeName(r *certificatesv1.CertificateSigningRequest) string {
 	return ""
 }
 
-// foreign tells whether a request is about no machine: none has the node, and it comes with the credentials of none.
+// foreign tells whether a request concerns no machine: no machine has the node, and the credentials are not a
+// machine's.
 func (f facts) foreign(r *certificatesv1.CertificateSigningRequest, node string) bool {
 	token, bootstrapping := bootstrapToken(r)
 	byMachine := strings.HasPrefix(r.Spec.Username, corev1beta1.NodeAgentUserPrefix) ||
@@ -312,7 +313,7 @@ func hasAddress(n *corev1.Node, address netip.Addr) bool {
 	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return isAddress(a, address) })
 }
 
-// isAddress tells whether an address of a Node, in whatever notation, is a certain one.
+// isAddress tells whether an address of a Node, in any notation, equals a given one.
 func isAddress(a corev1.NodeAddress, address netip.Addr) bool {
 	parsed, err := netip.ParseAddr(a.Address)
 	return err == nil && parsed.Unmap() == address
@@ -419,6 +420,5 @@ const (
 	maxRetry = 30 * time.Second
 )
 
-// again returns the time until a request is looked at again that has been open for a time: as long again, within
-// bounds.
+// again returns the time until an open request is checked again: as long as it has been open, within bounds.
 func again(open time.Duration) time.Duration { return min(max(open, minRetry), maxRetry) }

@@ -115,8 +115,8 @@ func (r *Reconciler) allMachines(ctx context.Context, _ subject) ([]machinev1alp
 	return list.Items, nil
 }
 
-// cachedNodes returns the Nodes in the cache that have something a request asks for. They are the cache's own: not to
-// be changed.
+// cachedNodes returns the Nodes in the cache that have a name or an address in the request. They belong to the cache
+// and must not be changed.
 func (r *Reconciler) cachedNodes(ctx context.Context, about subject) ([]corev1.Node, error) {
 	list := &corev1.NodeList{}
 	if err := r.Target.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -163,7 +163,7 @@ func machineOf(m *machinev1alpha1.Machine) machine {
 }
 
 // canBeMachine and canBeLabel tell whether there can be a machine of a name, or one with the label of a node.
-// Requesters write what they like; asked for what cannot be, an API server answers with an error.
+// Requesters may write any name; an API server rejects reads of invalid names with an error.
 func canBeMachine(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 func canBeLabel(node string) bool { return node != "" && len(validation.IsValidLabelValue(node)) == 0 }

@@ -99,7 +99,7 @@ func keep(role *rbacv1.ClusterRole, node *corev1.Node) bool {
 	return node != nil && node.Name == nodeOf(role) && role.Annotations[annotationNode] == string(node.UID)
 }
 
-// nodeOf returns the Node that the role of a machine is about, "" if somebody has changed the role.
+// nodeOf returns the Node in the role of a machine, "" if a user has changed the role.
 func nodeOf(role *rbacv1.ClusterRole) string {
 	for _, r := range role.Rules {
 		if slices.Equal(r.Resources, []string{"nodes"}) && len(r.ResourceNames) == 1 {

@@ -297,7 +297,7 @@ func (r *Reconciler) applyOne(
 	return nil, err
 }
 
-// replaceable tells whether an object whose update is invalid may be deleted and made anew.
+// replaceable tells whether an object whose update is invalid may be deleted and created again.
 func replaceable(live, want *unstructured.Unstructured) bool {
 	if isTrue(want.GetAnnotations(), resourcesv1alpha1.AnnotationDeleteOnInvalidUpdate) {
 		return true

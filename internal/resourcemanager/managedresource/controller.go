@@ -225,7 +225,7 @@ func (r *Reconciler) ensure(ctx context.Context, mr *resourcesv1alpha1.ManagedRe
 func (r *Reconciler) cannotRead(mr *resourcesv1alpha1.ManagedResource, err error) (reconcile.Result, error) {
 	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionFalse, resourcesv1alpha1.ReasonCannotReadSecret,
 		err.Error())
-	if apierrors.IsNotFound(err) { // The watch on Secrets tells when it appears.
+	if apierrors.IsNotFound(err) { // The watch on Secrets reports its creation.
 		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
 	}
 	return reconcile.Result{}, err

@@ -93,7 +93,7 @@ func (r *Reconciler) deleteObjects(
 	return pending, errors.Join(errs...)
 }
 
-// gone tells that an object is not there, be it because nobody knows its kind any more.
+// gone tells that an object does not exist, or that its kind no longer does.
 func gone(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // deleteOne deletes an object if it is ours to delete, and reports whether it is still there.
@@ -161,7 +161,7 @@ func propagation(group string) client.DeleteOption {
 	return client.PropagationPolicy(metav1.DeletePropagationBackground)
 }
 
-// finalize takes the finalizers off an object that asks for it after a time in deletion.
+// finalize removes the finalizers of an object that requests it after a time in deletion.
 func (r *Reconciler) finalize(ctx context.Context, live *unstructured.Unstructured) error {
 	after, err := time.ParseDuration(live.GetAnnotations()[resourcesv1alpha1.AnnotationFinalizeDeletionAfter])
 	if err != nil || r.Clock.Since(live.GetDeletionTimestamp().Time) < after || len(live.GetFinalizers()) == 0 {

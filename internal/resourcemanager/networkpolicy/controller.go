@@ -71,7 +71,7 @@ func request(namespace string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}
 }
 
-// ofNamespace asks for the namespace, and for those whose Services its pods may reach now, or no longer.
+// ofNamespace enqueues the namespace, and those whose Services its pods may reach now, or no longer.
 func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	ns, ok := o.(*corev1.Namespace)
 	if !ok {
@@ -90,7 +90,7 @@ func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconci
 	return out
 }
 
-// ofService asks for the namespace of the Service, and for those of its clients.
+// ofService enqueues the namespace of the Service, and those of its clients.
 func (r *Reconciler) ofService(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*corev1.Service)
 	if !ok {
@@ -111,7 +111,7 @@ func ofPolicy(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{request(o.GetNamespace())}
 }
 
-// ofAPI asks for all namespaces when the addresses of the API server change.
+// ofAPI enqueues all namespaces when the addresses of the API server change.
 func (r *Reconciler) ofAPI(ctx context.Context, _ client.Object) []reconcile.Request {
 	namespaces := &corev1.NamespaceList{}
 	if err := r.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
@@ -154,7 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, r.apply(ctx, desired, current.Items)
 }
 
-// apply writes the differences. What allows comes before what denies, and goes after it.
+// apply writes the differences. Policies that allow are created before those that deny, and deleted after them.
 func (r *Reconciler) apply(
 	ctx context.Context, desired []*networkingv1.NetworkPolicy, current []networkingv1.NetworkPolicy,
 ) error {

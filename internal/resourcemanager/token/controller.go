@@ -32,8 +32,8 @@ import (
 
 const (
 	defaultLifetime = 12 * time.Hour
-	// maxCounted bounds the lifetime that the renewal is computed from: the API server may give longer tokens than
-	// asked for, but keys may be rotated within a day.
+	// maxCounted bounds the lifetime that the renewal is computed from: the API server may issue tokens for longer than
+	// requested, but keys may be rotated within a day.
 	maxCounted = 24 * time.Hour
 	// renewAt is the part of the lifetime after which a token is renewed; renewJitter spreads the renewals.
 	renewAt     = 0.8
@@ -74,7 +74,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
 	return nil
 }
 
-// responsible tells whether a Secret asks the resource-manager of the class for a token.
+// responsible tells whether a Secret requests a token from the resource-manager of the class.
 func responsible(o client.Object, class string) bool {
 	l := o.GetLabels()
 	wanted := l[resourcesv1alpha1.LabelClass]
@@ -208,7 +208,7 @@ func (r *Reconciler) request(
 	return request.Status.Token, request.Status.ExpirationTimestamp.Time, nil
 }
 
-// targetSecret returns the Secret in the target cluster that is to hold the token, nil if none is asked for.
+// targetSecret returns the Secret in the target cluster for the token, nil if none is requested.
 func (r *Reconciler) targetSecret(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 	name, namespace := secret.Annotations[annotationTargetName], secret.Annotations[annotationTargetNamespace]
 	if name == "" || namespace == "" {

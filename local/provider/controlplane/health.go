@@ -23,7 +23,7 @@ import (
 )
 
 // Health keeps the condition ControlPlaneHealthy of ControlPlanes: whether the cloud controller runs. The gardenlet
-// merges it into the Shoot's. ManagedResources need no condition here, since the gardenlet looks at them itself.
+// merges it into the Shoot's. ManagedResources need no condition here, since the gardenlet checks them itself.
 type Health struct {
 	Client client.Client
 	Clock  clock.PassiveClock

@@ -19,7 +19,7 @@ import (
 	"hortus.dev/hortus/local/provider/v1alpha1"
 )
 
-// recheck is the interval at which the cloud is asked for the state of a network that is being made.
+// recheck is the interval at which the state of a network that is being created is read from the cloud.
 const recheck = 2 * time.Second
 
 // Cloud is the part of the cloud the Actuator needs.

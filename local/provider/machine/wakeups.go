@@ -13,8 +13,8 @@ import (
 	"hortus.dev/hortus/local/cloud"
 )
 
-// wakeups is the machine informer given to the machine controller, which looks at a machine again only after its spec
-// has changed or a fixed time (5 s to 10 min) has passed. It notifies the controller's own handlers of a change when
+// wakeups is the machine informer given to the machine controller, which checks a machine again only after its spec has
+// changed or a fixed time (5 s to 10 min) has passed. It notifies the controller's own handlers of a change when
 //   - a machine in deletion has finished a step, so that the next one need not wait 5 s;
 //   - a new machine was changed by another client or its class has become usable, which would also wait 5 s;
 //   - something has changed in the cloud that may let a failed creation succeed, such as a quota, which would wait

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// caWarning is how long before a CA expires users are told: replacing it needs them.
+// caWarning is the time before the expiration of a CA from which users are warned: only they can rotate it.
 const caWarning = 365 * 24 * time.Hour
 
 // Constraints checks the observed state and returns the constraints that follow the Shoot's present ones. Constraints

@@ -161,7 +161,7 @@ func beingUpdated(n *corev1.Node) bool {
 	return candidate && selected
 }
 
-// updatedByHand tells whether a node is cordoned because somebody has selected it for an update in place, so that its
+// updatedByHand tells whether a node is cordoned because a user has selected it for an update in place, so that its
 // pool neither shrinks nor rolls by itself.
 func (o *Observed) updatedByHand(n *Node) bool {
 	return n.BeingUpdated && slices.ContainsFunc(o.Shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool {

@@ -69,7 +69,7 @@ func (r *Reconciler) readControlPlane(ctx context.Context, o *Observed, in clien
 	return nil
 }
 
-// readBackups asks for the status of etcd's backups. An etcd that is scaled down has nobody to ask.
+// readBackups reads the status of etcd's backups. An etcd that is scaled down is not queried.
 func (r *Reconciler) readBackups(ctx context.Context, o *Observed, _ client.InNamespace) error {
 	if o.Etcd == nil || ptr.Deref(o.Etcd.Spec.Replicas, 1) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (r *Reconciler) readBackups(ctx context.Context, o *Observed, _ client.InNa
 	return nil
 }
 
-// confirmOwner passes on what the garden says of the owner of the control plane. Etcd goes on as long as the garden or
+// confirmOwner sends etcd the owner of the control plane that the garden has. Etcd continues as long as the garden or
 // the bucket of its backups confirms its epoch, and this is its only way to ask the garden.
 func (r *Reconciler) confirmOwner(ctx context.Context, shoot *corev1beta1.Shoot, access steps.EtcdAccess) error {
 	claim, err := ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)

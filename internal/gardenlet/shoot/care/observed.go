@@ -74,13 +74,13 @@ type Settings struct {
 
 func (o *Observed) workerless() bool { return len(o.Shoot.Spec.Provider.Workers) == 0 }
 
-// hibernated: asked for and reached.
+// hibernated: requested and complete.
 func (o *Observed) hibernated() bool {
 	h := o.Shoot.Spec.Hibernation
 	return h != nil && h.Enabled != nil && *h.Enabled && o.Shoot.Status.IsHibernated
 }
 
-// answers tells whether the API server could be used to look into the Shoot.
+// answers tells whether the Shoot could be read through its API server.
 func (o *Observed) answers() bool { return o.HealthError == nil && o.HealthStatus == 200 }
 
 func (o *Observed) deployment(name string) *appsv1.Deployment {

@@ -220,7 +220,7 @@ func webhooksOf(c client.Object) []Webhook {
 	return out
 }
 
-// readShoot reads what is looked at inside the Shoot.
+// readShoot reads the objects in the Shoot that the checks need.
 func readShoot(ctx context.Context, o *Observed, user client.Reader) error {
 	for _, read := range []func(context.Context, *Observed, client.Reader) error{
 		readMutatingWebhooks, readValidatingWebhooks, readDefinitions, readNodes, readNodeLeases, readAgentLeases,

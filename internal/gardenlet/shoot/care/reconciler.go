@@ -34,7 +34,7 @@ import (
 	"hortus.dev/hortus/internal/reconnect"
 )
 
-// unassignedPeriod is how soon a Shoot is looked at again that has no control plane yet.
+// unassignedPeriod is the time after which a Shoot without a control plane is checked again.
 const unassignedPeriod = 30 * time.Second
 
 // Connector connects to Shoots' API servers and to the processes that run their etcds.
@@ -205,8 +205,8 @@ func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
 	}
 }
 
-// remediate repairs problematic webhooks if the operator wants that, and tells their owners by annotation. Those that
-// are changed back are repaired less and less often.
+// remediate repairs problematic webhooks if the operator has enabled that, and reports that to their owners by
+// annotation. Those that are changed back are repaired at growing intervals.
 func (r *Reconciler) remediate(ctx context.Context, o *Observed, user client.Client) error {
 	if !r.RemediateWebhooks {
 		return nil

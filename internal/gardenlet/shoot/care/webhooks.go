@@ -19,8 +19,8 @@ const (
 	maxLeaseTimeoutSeconds = 3
 )
 
-// row is something that a webhook must not get in the way of: a resource that system components write. Labels that are
-// nil stand for "any", so no selector can exclude the row by them.
+// row is a resource that system components write, and that a webhook must not block. Labels that are nil stand for
+// "any", so no selector can exclude the row by them.
 type row struct {
 	groups, versions []string
 	resources        []string // With subresource, such as pods/status.
@@ -115,7 +115,7 @@ func ignoresFailure(w Webhook) bool {
 	return w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Ignore
 }
 
-// hits tells whether the webhook is asked about writes to the row.
+// hits tells whether the webhook is called for writes to the row.
 func hits(w Webhook, r row) bool {
 	if !slices.ContainsFunc(w.Rules,
 		func(rule admissionregistrationv1.RuleWithOperations) bool { return ruleHits(rule, r) }) {

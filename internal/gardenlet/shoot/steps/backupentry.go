@@ -160,7 +160,7 @@ func requestBackupSecret(
 }
 
 // backupSecretDue: the entry succeeded before there was a place for its Secret, or before this operation began. An
-// entry that has been reconciled since then makes no Secret, however often it is asked.
+// entry that has been reconciled since then creates no Secret, however often that is requested.
 func backupSecretDue(succeeded, namespaceCreated, started time.Time) bool {
 	// Times of the API are in whole seconds.
 	return !succeeded.After(namespaceCreated) || succeeded.Before(started.Truncate(time.Second))

@@ -34,7 +34,8 @@ var (
 	}
 )
 
-// cleanLimit is how long a step is waited for before users are told that something is stuck; it goes on all the same.
+// cleanLimit is how long a step may wait before users get an error about remaining objects; the step continues
+// nevertheless.
 const cleanLimit = 10 * time.Minute
 
 // shownObjects bounds the objects named in a message.

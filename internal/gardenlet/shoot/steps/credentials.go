@@ -216,7 +216,7 @@ func (secrets Secrets) genericKubeconfig() (*corev1.Secret, error) {
 	}, nil
 }
 
-// clusterAnnotation tells extensions the name of that Secret. Only the annotation is applied: the rest of the Cluster
+// clusterAnnotation has the name of that Secret for extensions. Only the annotation is applied: the rest of the Cluster
 // object belongs to the reconciler.
 func clusterAnnotation(namespace, secret string) *unstructured.Unstructured {
 	cluster := &unstructured.Unstructured{}

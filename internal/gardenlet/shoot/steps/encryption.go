@@ -100,7 +100,7 @@ func saveRewritten(ctx context.Context, s *Values, seed *Seed, etcds Etcds) (flo
 	return etcds.saveRestorable(ctx, s, "Objects with the new encryption have to be in a backup")
 }
 
-// encryptionTarget is what the spec and a rotation of the key ask for.
+// encryptionTarget is the target by the spec and a rotation of the key.
 func encryptionTarget(s *Values, secrets Secrets) (encryption.Target, error) {
 	current, err := secrets.Get(nameEtcdEncryptionKey)
 	if err != nil {
@@ -121,7 +121,7 @@ func encryptionTarget(s *Values, secrets Secrets) (encryption.Target, error) {
 	return t, nil
 }
 
-// encryptionSpec is what the user asks for: resources besides secrets, sorted, and the cipher.
+// encryptionSpec is the user's configuration: resources in addition to secrets, sorted, and the cipher.
 func encryptionSpec(shoot *corev1beta1.Shoot) ([]string, corev1beta1.EncryptionProviderType) {
 	k := shoot.Spec.Kubernetes.KubeAPIServer
 	if k == nil || k.EncryptionConfig == nil {
@@ -141,7 +141,7 @@ func encryptionPhase(shoot *corev1beta1.Shoot) corev1beta1.CredentialsRotationPh
 	return ""
 }
 
-// encryptionReported tells whether the status of the Shoot says already that the target has been reached.
+// encryptionReported tells whether the status of the Shoot already reports that the target has been reached.
 func encryptionReported(shoot *corev1beta1.Shoot, t encryption.Target) bool {
 	c := shoot.Status.Credentials
 	if c == nil || c.EncryptionAtRest == nil {

@@ -16,7 +16,7 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// trigger says when an extension object is asked to act in a reconciliation.
+// trigger says when a reconciliation requests an operation of an extension object.
 type trigger int
 
 const (
@@ -80,7 +80,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 	return outcome.UpTo(r.timeout), err
 }
 
-// triggerDue decides whether an existing object with the right spec has to be asked to act.
+// triggerDue decides whether an existing object with the right spec needs a new request.
 func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.Time) bool {
 	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// rewriteBatch bounds the objects that one pass writes again; the next pass goes on. At the request rate to a Shoot's
+// rewriteBatch bounds the objects that one pass writes again; the next pass continues. At the request rate to a Shoot's
 // API server a batch takes about four seconds.
 const rewriteBatch = 200
 

@@ -119,7 +119,7 @@ func (seed *Seed) scaleDeployment(ctx context.Context, name string, replicas int
 	return nil
 }
 
-// pauseDeployment lets a Deployment make no ReplicaSets, or lets it go on. One that does not exist stays so.
+// pauseDeployment pauses or resumes a Deployment. It does not create a missing one.
 func (seed *Seed) pauseDeployment(ctx context.Context, d *appsv1.Deployment, paused bool) error {
 	if d.UID == "" || d.Spec.Paused == paused {
 		return nil

@@ -15,8 +15,8 @@ import (
 // acknowledged is in etcd.
 //
 // Controllers delete pods with the whole grace period, which a kubelet does not shorten later, and replace a pod that
-// somebody else deletes. So the pods are taken out of their hands first, and serve until they are ended.
-// [ensureKubeAPIServer] gives them back.
+// others delete. So the pods are detached from their controllers first, and serve until they are deleted.
+// [ensureKubeAPIServer] attaches them again.
 func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool, error) {
 	d, err := apiServerDeployment(ctx, seed)
 	if err != nil {

@@ -134,7 +134,7 @@ func systemComponents(namespaces metav1.LabelSelector, labels map[string]string)
 	}
 }
 
-// availability gives labelled workloads the replicas and places that their namespace asks for.
+// availability gives labelled workloads the replicas and places that the annotations of their namespace request.
 func availability() []Webhook {
 	var out []Webhook
 	for _, kind := range []struct {

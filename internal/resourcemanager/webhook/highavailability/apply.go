@@ -86,7 +86,7 @@ func wantedReplicas(meta *metav1.ObjectMeta, s Settings) (int32, bool) {
 	return s.replicas(kind), true
 }
 
-// pin keeps pods in the zones, whatever else their terms ask for. Terms are alternatives, so each gets the requirement.
+// pin keeps pods in the zones, whatever else their terms require. Terms are alternatives, so each gets the requirement.
 func pin(spec *corev1.PodSpec, zones []string) {
 	requirement := corev1.NodeSelectorRequirement{
 		Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones,

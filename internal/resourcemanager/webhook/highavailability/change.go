@@ -82,7 +82,7 @@ func (c *Changes) settings(ctx context.Context, name string) (Settings, error) {
 	return SettingsOf(namespace), nil
 }
 
-// inhabited tells whether a node is in one of the zones. Pods that are kept in zones without any would never run.
+// inhabited tells whether a node is in one of the zones. Pods that are pinned to zones without nodes would never run.
 func (c *Changes) inhabited(ctx context.Context, zones []string) (bool, error) {
 	in, err := labels.NewRequirement(corev1.LabelTopologyZone, selection.In, zones)
 	if err != nil {

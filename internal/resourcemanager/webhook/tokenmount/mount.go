@@ -46,7 +46,7 @@ func holdsToken(v corev1.Volume) bool {
 	return strings.HasPrefix(v.Name, configuration.TokenVolumePrefix)
 }
 
-// expirationSeconds is what the pod asks for, as far as it is possible.
+// expirationSeconds is the expiration that the pod requests, within the limits.
 func expirationSeconds(pod *corev1.Pod) int64 {
 	n, err := strconv.ParseInt(pod.Annotations[AnnotationExpirationSeconds], 10, 64)
 	if err != nil {

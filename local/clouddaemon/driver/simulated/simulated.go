@@ -44,7 +44,7 @@ type Driver struct {
 type machine struct {
 	phase    driver.Phase
 	exitCode int
-	cancel   func() // Stops the boot that is under way.
+	cancel   func() // Stops the boot in progress.
 }
 
 // New returns a Driver.

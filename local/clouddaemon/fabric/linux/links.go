@@ -92,7 +92,7 @@ func openEnd(ns netns.NsHandle, name string) (end, error) {
 }
 
 // ensureVeth makes a pair of inside, which is going to have the address, and port, which is made a port of the bridge
-// with index master. A pair that is not complete is made anew.
+// with index master. An incomplete pair is created again.
 func ensureVeth(inside, port end, address netip.Addr, master int) (netlink.Link, error) {
 	link, err := inside.handle.LinkByName(inside.name)
 	other, otherErr := port.handle.LinkByName(port.name)

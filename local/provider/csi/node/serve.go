@@ -85,7 +85,7 @@ func Serve(ctx context.Context, s *Server, socketDir, registryDir string) error 
 	return group.Wait()
 }
 
-// listen opens a socket; one that an earlier process has left is replaced.
+// listen opens a socket; one of an earlier process is replaced.
 func listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
