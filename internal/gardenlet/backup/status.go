@@ -154,9 +154,9 @@ func Event(before, after *corev1beta1.LastOperation) (kind, reason, action strin
 }
 
 // PatchStatus writes the status of obj if it differs from before, the copy taken when obj was read. Unlike
-// kube.PatchStatus it fails with a conflict if anybody has written since: two seeds may act on an entry in turn, and a
-// seed that has handed it over must not write to it any more. If the object has been deleted meanwhile, that is no
-// error.
+// kube.PatchStatus it fails with a conflict if the object has been written since: two seeds may act on an entry in
+// turn, and a seed that has handed it over must not write to it any more. If the object has been deleted meanwhile,
+// that is no error.
 func PatchStatus[T client.Object](ctx context.Context, c client.Client, obj, before T) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// publish shows in the garden what the extension has made: entries of other seeds need it while control planes move.
+// publish copies the provider status and the generated credentials of the extension to the garden: entries of other
+// seeds need them while control planes move.
 func (r *Reconciler) publish(ctx context.Context, bucket *corev1beta1.BackupBucket,
 	object *extensionsv1alpha1.BackupBucket) error {
 	bucket.Status.ProviderStatus = object.Status.ProviderStatus

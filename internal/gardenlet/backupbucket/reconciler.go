@@ -119,7 +119,7 @@ func (r *Reconciler) ensure(ctx context.Context, bucket *corev1beta1.BackupBucke
 	return &outcome{report: backup.Succeeded("Backup bucket has been successfully reconciled.")}, nil
 }
 
-// extensionBucket is what the provider's extension acts on.
+// extensionBucket is the object for the provider's extension.
 func extensionBucket(bucket *corev1beta1.BackupBucket) *extensionsv1alpha1.BackupBucket {
 	object := &extensionsv1alpha1.BackupBucket{Spec: extensionsv1alpha1.BackupBucketSpec{
 		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: bucket.Spec.Provider.Type,

@@ -41,7 +41,7 @@ func becameUsable(old, now *corev1beta1.BackupBucket) bool {
 		old.Status.LastOperation.LastUpdateTime != now.Status.LastOperation.LastUpdateTime)
 }
 
-// extensionEntry is what the provider's extension acts on.
+// extensionEntry is the object for the provider's extension.
 func extensionEntry(entry *corev1beta1.BackupEntry, bucket *corev1beta1.BackupBucket) *extensionsv1alpha1.BackupEntry {
 	object := &extensionsv1alpha1.BackupEntry{Spec: extensionsv1alpha1.BackupEntrySpec{
 		DefaultSpec:                extensionsv1alpha1.DefaultSpec{Type: bucket.Spec.Provider.Type},

@@ -51,7 +51,7 @@ func (g Grace) until(entry *corev1beta1.BackupEntry) time.Time {
 	return entry.DeletionTimestamp.Add(g.Period)
 }
 
-// decide says what the gardenlet of a seed has to do for an entry.
+// decide returns the task of a seed's gardenlet for an entry.
 func decide(entry *corev1beta1.BackupEntry, seed string, grace Grace, now time.Time) decision {
 	deleting := entry.DeletionTimestamp != nil
 	switch {

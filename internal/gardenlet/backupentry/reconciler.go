@@ -140,7 +140,7 @@ func (r *Reconciler) finish(ctx context.Context, entry *corev1beta1.BackupEntry)
 	return nil
 }
 
-// ensure makes a place for the entry in its bucket, or takes over the one that another seed has made.
+// ensure creates a place for the entry in its bucket, or takes over the one that another seed has created.
 func (r *Reconciler) ensure(ctx context.Context, entry *corev1beta1.BackupEntry, restore bool) (*outcome, error) {
 	now := r.Clock.Now()
 	bucket := &corev1beta1.BackupBucket{}

@@ -123,7 +123,8 @@ func (r *Reconciler) Reconcile(
 	return reconcile.Result{RequeueAfter: requiredPeriod}, nil
 }
 
-// objects reads what the extension is made from and renders it; what users must mend is put into o.
+// objects reads the chart and the values of the extension and renders them; problems that users have to solve are put
+// into o.
 func (r *Reconciler) objects(
 	ctx context.Context, installation *corev1beta1.ControllerInstallation, o *observed,
 ) ([]client.Object, error) {

@@ -63,7 +63,7 @@ func requested(o extensionsv1alpha1.Object) string {
 
 func pending(o extensionsv1alpha1.Object) bool { return requested(o) != "" }
 
-// failure returns what the extension reports as failed, nil if nothing is.
+// failure returns the failure that the extension reports, nil if there is none.
 func failure(kind string, o extensionsv1alpha1.Object, failingSince time.Time) *Progress {
 	status := o.GetDefaultStatus()
 	op := status.LastOperation

@@ -18,7 +18,7 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// AnnotationChecksum is a checksum of what the extension reads besides the spec, such as credentials. It is written
+// AnnotationChecksum is a checksum of the extension's inputs other than the spec, such as credentials. It is written
 // together with the request, so that a process that stops between the change of a Secret and the request loses nothing.
 const AnnotationChecksum = "hortus.dev/input-checksum"
 
@@ -32,7 +32,7 @@ type Wanted struct {
 	Object extensionsv1alpha1.Object
 	// Restore requests the operation restore, which adopts resources made by another seed, instead of reconcile.
 	Restore bool
-	// Checksum of what the extension reads besides the spec.
+	// Checksum of the extension's inputs other than the spec.
 	Checksum string
 	// Force requests the operation even if nothing has changed.
 	Force bool

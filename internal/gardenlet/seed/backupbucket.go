@@ -46,7 +46,7 @@ func (r *Reconciler) ensureBackupBucket(ctx context.Context, seed *corev1beta1.S
 	return nil
 }
 
-// desireBackupBucket makes the bucket what the Seed wants of it. Provider and region stay as they were created.
+// desireBackupBucket sets the fields of the bucket to those of the Seed. Provider and region never change.
 func desireBackupBucket(bucket *corev1beta1.BackupBucket, seed *corev1beta1.Seed) {
 	backup := seed.Spec.Backup
 	if bucket.Spec.Provider.Type == "" {

@@ -14,7 +14,7 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// observed is what the conditions are computed from.
+// observed are the inputs of the conditions.
 type observed struct {
 	deployments   []*appsv1.Deployment
 	gateway       *corev1.Service

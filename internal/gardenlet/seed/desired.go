@@ -68,7 +68,7 @@ func components(seed *corev1beta1.Seed, image string) []client.Object {
 	)
 }
 
-// capacity turns the configured resources into what the Seed's status says: the total, and the total without the
+// capacity converts the configured resources to those in the Seed's status: the total, and the total without the
 // reserved part.
 func capacity(r *config.Resources) (total, allocatable corev1.ResourceList) {
 	if r == nil || len(r.Capacity) == 0 {

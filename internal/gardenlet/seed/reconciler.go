@@ -110,7 +110,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	return r.applyPlaceholders(ctx)
 }
 
-// observe reads what the conditions depend on.
+// observe reads the inputs of the conditions.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	for _, key := range []client.ObjectKey{
 		{Namespace: gateway.Namespace, Name: gateway.Name},

@@ -36,7 +36,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, s.seed, corev1beta1.FinalizerName)
 }
 
-// reportDeletion says in the status what the deletion waits for.
+// reportDeletion writes to the status what the deletion waits for.
 func (r *Reconciler) reportDeletion(ctx context.Context, seed *corev1beta1.Seed, reason string, cause error) error {
 	before := seed.DeepCopy()
 	op := corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeDelete,

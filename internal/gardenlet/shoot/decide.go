@@ -150,7 +150,7 @@ func decideDeletion(shoot *corev1beta1.Shoot, in DecideInput, now bool, wait Dec
 	return Decision{Action: Run, Operation: operation, Reason: "the deletion continues"}
 }
 
-// sourceIsDead is why a seed does nothing for a Shoot that another one takes over.
+// sourceIsDead is the reason why a seed ignores a Shoot that another one takes over.
 const sourceIsDead = "an operator has declared this seed dead"
 
 // released: no gardenlet has anything left to do for the Shoot.

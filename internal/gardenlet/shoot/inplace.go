@@ -51,7 +51,7 @@ func setPending(shoot *corev1beta1.Shoot, auto, manual []string) {
 	}
 }
 
-// poolHashes reads what the Worker says its machines run.
+// poolHashes reads the hashes that the machines of pools run, from the status of the Worker.
 func (r *Reconciler) poolHashes(
 	ctx context.Context, shoot *corev1beta1.Shoot, namespace string,
 ) (map[string]string, error) {

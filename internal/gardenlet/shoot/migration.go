@@ -256,7 +256,7 @@ func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 	return err
 }
 
-// openSecrets reads what the gardenlet has generated in a control plane namespace.
+// openSecrets reads the generated Secrets of a control plane namespace.
 func (r *Reconciler) openSecrets(
 	ctx context.Context, view *kube.NamespaceView, id string,
 ) (*secretsmanager.Manager, error) {
@@ -284,8 +284,8 @@ func (r *Reconciler) claimFor(
 	})
 }
 
-// settle tells the seeds that have had the control plane that they can give up what is left of it. From whom it was
-// taken is forgotten with the next operation, when the end of this one has been written.
+// settle declares to former seeds of the control plane that they can delete their leftovers. From whom it was taken is
+// forgotten with the next operation, when the end of this one has been written.
 func (r *Reconciler) settle(ctx context.Context, s *scope, operation corev1beta1.LastOperationType) error {
 	settled := func(c ownership.Claim) ownership.Claim {
 		c = c.Settle(r.SeedName, r.FenceTime)

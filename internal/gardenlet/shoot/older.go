@@ -22,7 +22,7 @@ import (
 // A garden that has been restored from a backup may be older than what its seeds have done since. The Cluster object in
 // the seed has the Shoot as it was rolled out last, so the two can be compared.
 
-// Remembered is what the seed has recorded about a Shoot.
+// Remembered is the seed's record of a Shoot.
 type Remembered struct {
 	// Cluster: there is a Cluster object. Namespace: there is a control plane namespace; it matters only without a
 	// Cluster.
@@ -97,7 +97,7 @@ func wentBack(old, now *corev1beta1.Shoot) bool {
 		before != nil && (after == nil || after.LastUpdateTime.Time.Before(before.LastUpdateTime.Time))
 }
 
-// remember reads what the seed knows of a Shoot, nil if it can't know it yet.
+// remember reads the seed's record of a Shoot, nil if it cannot have one yet.
 func (r *Reconciler) remember(ctx context.Context, shoot *corev1beta1.Shoot) (*Remembered, error) {
 	if shoot.Status.TechnicalID == "" || shoot.DeletionTimestamp != nil {
 		return nil, nil

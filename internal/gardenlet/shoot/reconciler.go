@@ -161,7 +161,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{RequeueAfter: d.RequeueAfter}, r.updateManualPools(ctx, shoot)
 }
 
-// read fills the scope with what belongs to the Shoot in the garden.
+// read reads the objects of the Shoot in the garden into the scope.
 func (r *Reconciler) read(ctx context.Context, s *scope) error {
 	projects := &corev1beta1.ProjectList{}
 	if err := r.Garden.List(ctx, projects, client.MatchingFields{"spec.namespace": s.shoot.Namespace}); err != nil {
@@ -425,7 +425,7 @@ func graphFor(operation corev1beta1.LastOperationType, shoot *corev1beta1.Shoot)
 	return steps.Delete()
 }
 
-// forced: the owner has given up what the Shoot has at the provider.
+// forced: the owner accepts that the Shoot's resources at the provider are left over.
 func forced(shoot *corev1beta1.Shoot) bool {
 	on, err := strconv.ParseBool(shoot.Annotations[corev1beta1.AnnotationConfirmationForceDeletion])
 	return err == nil && on

@@ -96,7 +96,7 @@ func finishRotation(s *corev1beta1.ShootStatus, now time.Time) {
 	}
 }
 
-// rotationFields are what the two-phase rotations have in common.
+// rotationFields are the fields that the two-phase rotations have in common.
 type rotationFields struct {
 	phase                                                  *corev1beta1.CredentialsRotationPhase
 	initiationFinished, completionTriggered, lastCompleted **metav1.Time

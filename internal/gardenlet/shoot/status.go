@@ -159,7 +159,7 @@ var judgedByCare = []corev1beta1.ConditionType{
 	corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied,
 }
 
-// askCare makes what care has found before an operation Progressing, so that nobody takes it for a finding about its
+// askCare makes findings of care from before an operation Progressing, so that they do not look like findings about its
 // result. What is False stays so until it is known to be over.
 func askCare(conditions []corev1beta1.Condition, now time.Time) {
 	for i := range conditions {

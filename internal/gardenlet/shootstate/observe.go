@@ -70,7 +70,7 @@ func observe(ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot) 
 	return o, o.readReferenced(ctx, seed, namespace)
 }
 
-// readReferenced reads what the state of extensions refers to.
+// readReferenced reads the objects that the state of extensions refers to.
 func (o *Observed) readReferenced(ctx context.Context, seed client.Reader, namespace string) error {
 	for _, object := range o.Extensions {
 		if object.GetDeletionTimestamp() != nil {

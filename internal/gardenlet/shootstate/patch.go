@@ -12,7 +12,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// sum identifies the JSON of an entry, whatever its formatting.
+// sum identifies the JSON of an entry, independently of its formatting.
 type sum [sha256.Size]byte
 
 // entry is one item of a list of a ShootState.
@@ -179,7 +179,7 @@ func join(items [][]byte) json.RawMessage {
 	return slices.Concat([]byte("["), bytes.Join(items, []byte(",")), []byte("]"))
 }
 
-// withoutRaw drops what is not needed to compare.
+// withoutRaw drops the data that comparisons do not need.
 func (c content) withoutRaw() content {
 	for _, list := range lists {
 		for i := range c[list] {

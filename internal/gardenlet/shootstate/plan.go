@@ -30,7 +30,7 @@ const (
 	sealedLast
 )
 
-// plan compares the seed with what is stored.
+// plan compares the seed with the stored state.
 func (s *States) plan(ctx context.Context, shoot *corev1beta1.Shoot, have *stored, stage sealing) (next, error) {
 	if migrating(shoot) && sealingOf(have.annotations[annotationComplete], s.SeedName, shoot) >= max(stage, sealed) {
 		bytes, _ := have.content.size()

@@ -63,7 +63,7 @@ func backups(o *Observed) (lacking, unclear *Finding) {
 	return nil, unclear
 }
 
-// lackingBackups is what the process knows to be wrong.
+// lackingBackups are the problems that the process reports.
 func lackingBackups(o *Observed) *Finding {
 	s := &o.Backups.Status
 	problem := func(reason, what, todo string) *Finding {
@@ -130,7 +130,7 @@ func backupPlace(s *etcdbackup.Status) string {
 	return printable(s.Location) + ", prefix " + s.Prefix
 }
 
-// lastBackupError repeats what the process reports. Its time is left out: it changes with every attempt.
+// lastBackupError quotes the error of the process, without its time, which changes with every attempt.
 func lastBackupError(s *etcdbackup.Status) string {
 	if s.LastError == nil {
 		return ""

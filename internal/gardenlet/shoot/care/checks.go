@@ -125,7 +125,7 @@ func controlPlane(o *Observed, s Settings) Finding {
 	return good("ControlPlaneRunning", "All control plane components are healthy.")
 }
 
-// stoppedEtcd is what the process of etcd says when etcd does not run; nil if it runs, or nothing is known.
+// stoppedEtcd is the reason of the process why etcd does not run; nil if it runs, or if its state is unknown.
 func stoppedEtcd(o *Observed) *Finding {
 	if o.Etcd == nil || o.Backups == nil || o.Backups.Error != nil {
 		return nil
@@ -163,7 +163,7 @@ func systemComponents(o *Observed, s Settings) Finding {
 	return good("SystemComponentsRunning", "All system components are healthy.")
 }
 
-// deploymentProblem says what is wrong with a Deployment, or "".
+// deploymentProblem returns the problem of a Deployment, or "".
 func deploymentProblem(d *appsv1.Deployment) string {
 	if d.Status.ObservedGeneration < d.Generation {
 		return "its newest version has not been observed yet"

@@ -26,7 +26,7 @@ import (
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
-// observe reads everything that the checks look at. Errors of the Shoot's API server are part of what is observed.
+// observe reads the inputs of all checks. Errors of the Shoot's API server are part of them.
 func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Observed, client.Client, error) {
 	o := &Observed{Now: r.Clock.Now(), Shoot: shoot}
 	in := client.InNamespace(shoot.Status.TechnicalID)

@@ -73,7 +73,7 @@ type Node struct {
 	ByItsUsers bool
 }
 
-// nodeOf keeps of a node what the checks need.
+// nodeOf keeps the fields of a node that the checks need.
 func nodeOf(n *corev1.Node) Node {
 	out := Node{
 		Name: n.Name, Pool: n.Labels[corev1beta1.LabelWorkerPool],

@@ -13,7 +13,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// fix is what is changed in one webhook to make it harmless, with a sentence per change for its owner.
+// fix has the changes that make one webhook harmless, with a sentence per change for its owner.
 type fix struct {
 	timeoutSeconds    *int32
 	failurePolicy     *admissionregistrationv1.FailurePolicyType

@@ -57,7 +57,7 @@ func join(lists ...[]schema.GroupVersionKind) []schema.GroupVersionKind {
 	return out
 }
 
-// costly kinds stand for something outside that would stay behind.
+// costly kinds represent external resources that would be left over.
 var costly = kinds("", "v1", "Service", "PersistentVolumeClaim")
 
 var table = map[string]entry{

@@ -35,7 +35,7 @@ func withoutBackup(s *Values) string {
 	return reasonIf(s.SeedObject.Spec.Backup == nil, "no backups on the seed")
 }
 
-// backupEntryName is the name of the Shoot's BackupEntry, and what the keys of its backups in the bucket begin with.
+// backupEntryName is the name of the Shoot's BackupEntry, and the prefix of the keys of its backups in the bucket.
 func backupEntryName(s *Values) string { return s.Namespace + "--" + string(s.Shoot.Status.UID) }
 
 // backupSecretFor returns the name of the Secret with access to the bucket, for steps behind BackupEntry; ok is false

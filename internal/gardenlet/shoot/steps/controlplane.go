@@ -7,7 +7,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// ControlPlane is what the provider adds to the control plane, such as its cloud-controller-manager.
+// ControlPlane has the provider's components of the control plane, such as its cloud-controller-manager.
 var ControlPlane = &flow.Step[*Scope]{
 	Name:   "control-plane",
 	After:  []*flow.Step[*Scope]{Infrastructure, ManagedResources},

@@ -57,7 +57,7 @@ type wantedExtension struct {
 	timeout time.Duration
 }
 
-// wantedExtensions joins what the Shoot asks for with what is enabled for all, sorted by type.
+// wantedExtensions are the extensions that the Shoot requests and those that are enabled for all, sorted by type.
 func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.ControllerRegistration) []wantedExtension {
 	workerless := len(shoot.Spec.Provider.Workers) == 0
 	var out []wantedExtension

@@ -19,7 +19,7 @@ import (
 )
 
 // The forced deletion of a Shoot removes everything from the seed without touching the user's cluster or the provider:
-// whatever remains there is for the user to delete.
+// the user has to delete everything that remains there.
 var (
 	// ForceMachines removes the machine objects without deleting the machines. The machine controller is deleted first, so
 	// that it does not act on them.

@@ -124,7 +124,7 @@ var (
 	}
 )
 
-// destinationCalled: what the destination prepares with has been saved.
+// destinationCalled: the state that the destination needs to prepare has been saved.
 func destinationCalled(s *Values) string {
 	called := s.Claim.Called != "" && s.Claim.Called == ptr.Deref(s.Shoot.Spec.SeedName, "")
 	return reasonIf(called, "the destination has been asked to prepare")

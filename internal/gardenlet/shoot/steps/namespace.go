@@ -101,7 +101,7 @@ func removeNamespace(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 
 // removeWorkloads deletes the Deployments of the namespace and returns how many of their pods are left. The namespace
 // controller of Kubernetes would do so as well, but then looks again only after half the longest grace period of a pod.
-// All else is left to it.
+// The deletion of the namespace removes everything else.
 func removeWorkloads(ctx context.Context, seed *Seed) (pods int, err error) {
 	deployments, left := &appsv1.DeploymentList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{deployments, left} {

@@ -70,7 +70,7 @@ func decidePoolKeys(pools []poolhash.Pool, stored []poolKeys, latest int) ([]poo
 	return out, nil
 }
 
-// changed tells whether any of the keys, of whatever version, is another one now.
+// changed tells whether the key of any version has changed.
 func changed(pool poolhash.Pool, keys map[int]string) (bool, error) {
 	for version, before := range keys {
 		now, err := keyOf(pool, version)
@@ -182,7 +182,7 @@ type poolKey struct {
 	version int
 }
 
-// readKeys are the keys by name of the pool, as they were stored last. A pool that has none yet is left out.
+// readKeys are the keys by name of the pool, as they were stored last. A pool without keys is omitted.
 func readKeys(
 	ctx context.Context, seed client.Reader, shoot *corev1beta1.Shoot, namespace string,
 ) (map[string]poolKey, error) {

@@ -28,7 +28,7 @@ func ensureRequiredExtensions(_ context.Context, s *Values) (flow.Outcome, error
 	return flow.Done(), nil
 }
 
-// missingExtensions names what the Shoot needs and the seed does not offer yet, as kind/type, sorted.
+// missingExtensions are the extensions that the Shoot needs but the seed does not have yet, as kind/type, sorted.
 func missingExtensions(
 	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration,
 	installations []corev1beta1.ControllerInstallation,

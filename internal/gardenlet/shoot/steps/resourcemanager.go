@@ -63,7 +63,7 @@ func applyWorkload(ctx context.Context, s *Values, seed *Seed, objects []client.
 	return seed.deploymentReady(ctx, objects[len(objects)-1].GetName())
 }
 
-// ManagedResources stands for all objects that ManagedResources keep in the Shoot. Steps that create ManagedResources
+// ManagedResources represents all objects that ManagedResources keep in the Shoot. Steps that create ManagedResources
 // come after it; in a deletion it waits until all of them are gone, which requires the API server.
 var ManagedResources = &flow.Step[*Scope]{
 	Name:   "managed-resources",

@@ -56,7 +56,7 @@ type (
 		// operation tells the current one from others.
 		operation string
 	}
-	// Garden is the project's namespace in the garden, and what the garden keeps for the Shoot.
+	// Garden is the project's namespace in the garden, and the Shoot's objects there.
 	Garden struct {
 		client.Client
 		applied *kube.ApplyCache

@@ -17,9 +17,9 @@ import (
 	"hortus.dev/hortus/internal/serverconfig"
 )
 
-// addServerFiles reads what the user has written for the API server from the project. It was checked when the Shoot
-// began to refer to it and may have changed since. A server does not start with a wrong file, so it never gets one: the
-// error has the code of a problem of the user, and running servers keep their files.
+// addServerFiles reads the user's files for the API server from the project. It was checked when the Shoot began to
+// refer to it and may have changed since. A server does not start with a wrong file, so it never gets one: the error
+// has the code of a problem of the user, and running servers keep their files.
 func addServerFiles(ctx context.Context, s *Values, garden *Garden, v *kubeapiserver.Values) error {
 	var errs []error
 	for _, file := range serverconfig.Of(s.Shoot, append([]string{v.Issuer}, v.AcceptedIssuers...)) {

@@ -11,8 +11,8 @@ import (
 )
 
 // stopKubeAPIServer ends the API server, together with other Deployments, and reports whether no server is left that
-// could write to etcd. It does not let the server drain: clients have to connect anew in any case, and what has been
-// acknowledged is in etcd.
+// could write to etcd. It does not let the server drain: clients have to reconnect in any case, and acknowledged writes
+// are in etcd.
 //
 // Controllers delete pods with the whole grace period, which a kubelet does not shorten later, and replace a pod that
 // others delete. So the pods are detached from their controllers first, and serve until they are deleted.
@@ -46,7 +46,7 @@ func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool,
 }
 
 // releasePods pauses a Deployment, so that it makes no ReplicaSet, and deletes its ReplicaSets, but not their pods. It
-// reports whether the pods belong to nobody.
+// reports whether the pods have no controller.
 func releasePods(ctx context.Context, seed *Seed, d *appsv1.Deployment) (bool, error) {
 	if err := seed.pauseDeployment(ctx, d, true); err != nil {
 		return false, err
