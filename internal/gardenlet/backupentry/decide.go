@@ -81,11 +81,11 @@ func responsible(entry *corev1beta1.BackupEntry) string {
 	return ptr.Deref(entry.Spec.SeedName, "")
 }
 
-// restoring: another seed has handed the entry over or is gone and this one has not taken it over yet, or somebody
-// requests that.
+// restoring: another seed has handed the entry over or is gone and this one has not taken it over yet, or this one had
+// begun to hand it over when the spec named it again, or somebody requests that.
 func restoring(entry *corev1beta1.BackupEntry) bool {
 	if entry.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRestore ||
-		entry.Annotations[corev1beta1.AnnotationSourceIsDead] != "" {
+		entry.Annotations[corev1beta1.AnnotationSourceIsDead] != "" || entry.Status.MigrationStartTime != nil {
 		return true
 	}
 	last := entry.Status.LastOperation

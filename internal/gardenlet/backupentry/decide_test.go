@@ -86,6 +86,9 @@ func TestDecide(t *testing.T) {
 			e.Status.LastOperation = operation(restore,
 				succeeded)
 		}, "a", decision{task: ensure, operation: reconcile}},
+		"what has been let go in part is taken back": {func(e *corev1beta1.BackupEntry) {
+			e.Status.MigrationStartTime = &metav1.Time{Time: noon}
+		}, "a", decision{task: ensure, operation: restore}},
 		"a restoration can be requested": {func(e *corev1beta1.BackupEntry) {
 			e.Annotations[corev1beta1.AnnotationOperation] = corev1beta1.OperationRestore
 		}, "a", decision{task: ensure, operation: restore}},

@@ -179,5 +179,6 @@ func (r *Reconciler) ensure(ctx context.Context, entry *corev1beta1.BackupEntry,
 	if progress.State != extensionobject.Done {
 		return &outcome{backup.FromExtension(progress), progress.RetryAt}, nil
 	}
+	entry.Status.MigrationStartTime = nil // What had been handed over in part has been restored.
 	return &outcome{report: backup.Succeeded("Backup entry has been successfully reconciled.")}, nil
 }

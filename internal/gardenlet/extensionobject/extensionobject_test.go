@@ -80,6 +80,8 @@ func TestDue(t *testing.T) {
 			true},
 		"migrated":                    {migrated, func(*Wanted) {}, time.Hour, false},
 		"migrated and to be restored": {migrated, func(w *Wanted) { w.Restore = true }, 0, true},
+		"a restoration that has not begun": {all(migrated, requests("restore")), func(w *Wanted) { w.Restore = true },
+			time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := Wanted{Object: &extensionsv1alpha1.BackupBucket{}, Checksum: "1"}

@@ -101,7 +101,7 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	case pending(current) && requested(current) != extensionsv1alpha1.OperationRestore:
 		return false // The extension has not begun yet. A request to restore stays until it has succeeded.
 	case last != nil && last.Type == corev1beta1.LastOperationTypeMigrate:
-		return w.Restore // Otherwise a migrated object stays as it is.
+		return w.Restore && !pending(current) // Otherwise a migrated object stays as it is.
 	}
 	failed := failure("", current, w.FailingSince)
 	return failed != nil && !now.Before(retryAt(at, w.FailingSince))
