@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -51,9 +52,8 @@ func newMapper(scheme *runtime.Scheme) meta.RESTMapper {
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, corev1beta1.AddToScheme, securityv1alpha1.AddToScheme,
-		seedmanagementv1alpha1.AddToScheme,
-		extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, corev1v1.AddToScheme, corev1beta1.AddToScheme, securityv1alpha1.AddToScheme,
+		seedmanagementv1alpha1.AddToScheme, extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme,
 	} {
 		must(add(scheme))
 	}

@@ -1,6 +1,6 @@
-// Package test simulates the controllers of the gardenlet, and the extension contract between the gardenlet and
+// Package simulation simulates the controllers of the gardenlet, and the extension contract between the gardenlet and
 // extensions, see test/sim.
-package test
+package simulation
 
 import (
 	"context"
@@ -57,6 +57,7 @@ type call struct {
 type contract struct {
 	*sim.World
 	seed, cloud *sim.Cluster
+	now         ticking
 
 	calls    []call
 	migrated bool  // What exists outside belongs to another seed.
@@ -204,7 +205,7 @@ func answered(i infrastructure) error {
 func (c *contract) request(i infrastructure, operation string) {
 	metav1.SetMetaDataAnnotation(&i.ObjectMeta, extensionsv1alpha1.AnnotationOperation, operation)
 	metav1.SetMetaDataAnnotation(&i.ObjectMeta, extensionsv1alpha1.AnnotationTimestamp,
-		c.Clock().Now().UTC().Format(time.RFC3339Nano))
+		c.now.Now().UTC().Format(time.RFC3339Nano))
 }
 
 func (c *contract) cloudHas() bool { return c.cloud.Exists(outside()) }
@@ -236,7 +237,7 @@ func (c *contract) next() error {
 	case i.DeletionTimestamp != nil:
 		return c.seed.Edit(i, func() {
 			metav1.SetMetaDataAnnotation(&i.ObjectMeta, extensionsv1alpha1.AnnotationTimestamp,
-				c.Clock().Now().UTC().Format(time.RFC3339Nano))
+				c.now.Now().UTC().Format(time.RFC3339Nano))
 		})
 	case op == extensionsv1alpha1.OperationWaitForState:
 		return edit(extensionsv1alpha1.OperationRestore)
@@ -371,7 +372,8 @@ func TestSimulateExtensionContract(t *testing.T) {
 		shoot.Spec.Shoot = runtime.RawExtension{Raw: []byte(`{}`)}
 		seed.Add(shoot, credentials())
 		c := &contract{
-			World: w, seed: seed, cloud: cloud, faulty: true, random: rand.New(rand.NewPCG(w.Random.Uint64(), 0)),
+			World: w, seed: seed, cloud: cloud, now: newTicking(w), faulty: true,
+			random: rand.New(rand.NewPCG(w.Random.Uint64(), 0)),
 		}
 		w.Process("extension", seed, func(p *sim.Process) error {
 			return (&extension.Reconciler[infrastructure]{
