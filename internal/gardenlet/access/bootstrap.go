@@ -16,6 +16,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/pki"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 // joinPeriod is how often a gardenlet without a certificate looks for the answer to its request.
@@ -31,6 +32,9 @@ func (a *Access) join(ctx context.Context, ref config.SecretReference, seedName 
 	base, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[keyKubeconfig])
 	if err != nil {
 		return fmt.Errorf("load bootstrap kubeconfig from Secret %s: %w", key, err)
+	}
+	if err := reconnect.Wait(ctx, base, "/version"); err != nil {
+		return joinError(seedName, err)
 	}
 	garden, err := client.New(base, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
