@@ -9,8 +9,8 @@ import (
 )
 
 // link is the network between the gardenlet and the garden: a proxy that can lose everything that is sent. Connections
-// from before an outage stay dead after it, and nobody is told. Those that are opened meanwhile work after it, if the
-// client still waits.
+// that an outage interrupts stay dead after it, without notice to either end. Those that are opened meanwhile work
+// after it, if the client still waits.
 type link struct {
 	listener net.Listener
 	target   string

@@ -80,9 +80,21 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int, resumed <-c
 		return ok1 && ok2 && (operationEnded(old, now) || ptr.Deref(old.Status.SeedName, "") != ptr.Deref(now.Status.SeedName,
 			""))
 	}}
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("shoot-care").
+		For(&corev1beta1.Shoot{}, builder.WithPredicates(ended)).
+		WatchesRawSource(source.Channel(resumed, handler.EnqueueRequestsFromMapFunc(all(mgr.GetClient())))).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrency, RateLimiter: reconnect.RateLimiter(),
+		}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// all returns the Shoots of the seed for whatever has happened.
+func all(cache client.Reader) handler.MapFunc {
+	return func(ctx context.Context, _ client.Object) []reconcile.Request {
 		shoots := &corev1beta1.ShootList{}
-		if err := mgr.GetClient().List(ctx, shoots, client.UnsafeDisableDeepCopy); err != nil {
+		if err := cache.List(ctx, shoots, client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Failed to list Shoots")
 			return nil
 		}
@@ -91,15 +103,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int, resumed <-c
 			requests[i].NamespacedName = client.ObjectKeyFromObject(&shoots.Items[i])
 		}
 		return requests
-	})
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("shoot-care").
-		For(&corev1beta1.Shoot{}, builder.WithPredicates(ended)).
-		WatchesRawSource(source.Channel(resumed, all)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: concurrency, RateLimiter: reconnect.RateLimiter(),
-		}).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	}
 }
 
 func operationEnded(old, now *corev1beta1.Shoot) bool {
