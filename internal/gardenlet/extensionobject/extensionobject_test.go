@@ -57,6 +57,11 @@ func all(list ...changes) changes {
 	}
 }
 
+// older has the success of an older request, or of an extension whose clock is behind.
+func older(o *extensionsv1alpha1.BackupBucket) {
+	o.Status.LastOperation.LastUpdateTime.Time = noon.Add(-time.Second)
+}
+
 func TestDue(t *testing.T) {
 	for name, tc := range map[string]struct {
 		current changes
@@ -69,10 +74,13 @@ func TestDue(t *testing.T) {
 			0, true},
 		"another spec": {all(),
 			func(w *Wanted) { w.Object.(*extensionsv1alpha1.BackupBucket).Spec.Region = "r" }, 0, true},
-		"other credentials":  {all(), func(w *Wanted) { w.Checksum = "2" }, 0, true},
-		"somebody asks":      {all(), func(w *Wanted) { w.Force = true }, 0, true},
-		"failed just now":    {fails, func(*Wanted) {}, time.Second, false},
-		"failed a while ago": {fails, func(*Wanted) {}, minRetry, true},
+		"other credentials":      {all(), func(w *Wanted) { w.Checksum = "2" }, 0, true},
+		"an older success":       {older, func(*Wanted) {}, time.Second, false},
+		"still an older success": {older, func(*Wanted) {}, minRetry, true},
+		"it has not begun":       {all(older, requests("reconcile")), func(*Wanted) {}, minRetry, false},
+		"somebody asks":          {all(), func(w *Wanted) { w.Force = true }, 0, true},
+		"failed just now":        {fails, func(*Wanted) {}, time.Second, false},
+		"failed a while ago":     {fails, func(*Wanted) {}, minRetry, true},
 		"failing for an hour": {fails, func(w *Wanted) { w.FailingSince = noon.Add(-time.Hour) }, time.Minute,
 			false},
 		"not taken up yet": {all(fails, requests("reconcile")), func(*Wanted) {}, time.Hour, false},
@@ -111,12 +119,8 @@ func TestObserve(t *testing.T) {
 			waiting("BackupBucket o has not been observed by its extension yet")},
 		"no operation": {func(o *extensionsv1alpha1.BackupBucket) { o.Status.LastOperation = nil },
 			waiting("BackupBucket o has not been reconciled yet")},
-		"an answer to an older request": {
-			func(o *extensionsv1alpha1.BackupBucket) {
-				o.Status.LastOperation.LastUpdateTime.Time = noon.Add(-time.Second)
-			},
-			waiting("BackupBucket o has not been reconciled since it was requested"),
-		},
+		"an answer to an older request": {older, Progress{State: Waiting, RetryAt: noon.Add(minRetry),
+			Reason: "BackupBucket o has not been reconciled since it was requested"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := observe("BackupBucket", object(tc.current), time.Time{})

@@ -11,7 +11,7 @@ import (
 // State of a request.
 type State string
 
-// States of a request. A failed request is repeated by the next Ensure, Migrate or Delete after RetryAt.
+// States of a request. A request with RetryAt is repeated by the next Ensure, Migrate or Delete after that time.
 const (
 	Waiting State = "Waiting"
 	Failed  State = "Failed"
@@ -25,7 +25,8 @@ type Progress struct {
 	Reason string
 	// Codes of the failure.
 	Codes []corev1beta1.ErrorCode
-	// RetryAt is the time from which a failed request is repeated.
+	// RetryAt is the time from which a request is repeated that has failed, or whose success is older than it; zero for
+	// others.
 	RetryAt time.Time
 }
 
@@ -110,8 +111,17 @@ func observe(kind string, o extensionsv1alpha1.Object, failingSince time.Time) P
 		return waiting("%s %s has not been reconciled yet", kind, name)
 	case op.State != corev1beta1.LastOperationStateSucceeded:
 		return waiting("%s %s is %s: %s", kind, name, op.State, op.Description)
-	case at.Truncate(time.Second).After(op.LastUpdateTime.Time): // Status times have no fractions.
-		return waiting("%s %s has not been reconciled since it was requested", kind, name)
+	case olderThan(o, at):
+		p := waiting("%s %s has not been reconciled since it was requested", kind, name)
+		p.RetryAt = retryAt(at, failingSince)
+		return p
 	}
 	return Progress{State: Done}
+}
+
+// olderThan reports whether the last operation ended before a request. Status times have no fractions. If the request
+// has been removed, the clock of the extension is behind, or the extension has not reported the beginning yet.
+func olderThan(o extensionsv1alpha1.Object, at time.Time) bool {
+	op := o.GetDefaultStatus().LastOperation
+	return op != nil && at.Truncate(time.Second).After(op.LastUpdateTime.Time)
 }

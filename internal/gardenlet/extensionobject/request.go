@@ -103,8 +103,9 @@ func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
 	case last != nil && last.Type == corev1beta1.LastOperationTypeMigrate:
 		return w.Restore && !pending(current) // Otherwise a migrated object stays as it is.
 	}
-	failed := failure("", current, w.FailingSince)
-	return failed != nil && !now.Before(retryAt(at, w.FailingSince))
+	unanswered := !pending(current) && last != nil && last.State == corev1beta1.LastOperationStateSucceeded &&
+		olderThan(current, at)
+	return (unanswered || failure("", current, w.FailingSince) != nil) && !now.Before(retryAt(at, w.FailingSince))
 }
 
 // Migrate requests the operation migrate, then deletes the object, and returns the progress: done when the object is
