@@ -2,11 +2,14 @@
 package networkpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -126,13 +129,14 @@ func (r *Reconciler) ofAPI(ctx context.Context, _ client.Object) []reconcile.Req
 	return out
 }
 
-// Reconcile creates, updates and deletes the policies of one namespace. It tries all of them even if some fail.
+// Reconcile creates, updates and deletes the policies of one namespace. It continues with the others if some fail.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	namespaces, services, current := &corev1.NamespaceList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}
 	if err := errors.Join(
 		r.Client.List(ctx, namespaces, client.UnsafeDisableDeepCopy),
 		r.Client.List(ctx, services, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, current, client.InNamespace(req.Name), client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, current, client.InNamespace(req.Name),
+			client.MatchingLabelsSelector{Selector: networkpolicy.OwnSelector()}, client.UnsafeDisableDeepCopy),
 	); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list namespaces, Services and NetworkPolicies: %w", err)
 	}
@@ -154,7 +158,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, r.apply(ctx, desired, current.Items)
 }
 
-// apply writes the differences. Policies that allow are created before those that deny, and deleted after them.
+// apply writes the differences. What allows is created before what denies, and deleted after it: pods are never cut off
+// in between. So the namespace is not isolated as long as a policy that allows something cannot be written.
 func (r *Reconciler) apply(
 	ctx context.Context, desired []*networkingv1.NetworkPolicy, current []networkingv1.NetworkPolicy,
 ) error {
@@ -163,12 +168,14 @@ func (r *Reconciler) apply(
 		have[current[i].Name] = &current[i]
 	}
 	denyLast := slices.Clone(desired)
-	slices.SortStableFunc(denyLast, func(a, b *networkingv1.NetworkPolicy) int { return order(a) - order(b) })
+	slices.SortStableFunc(denyLast, func(a, b *networkingv1.NetworkPolicy) int { return order(a.Name) - order(b.Name) })
 	var errs []error
 	for _, want := range denyLast {
 		old := have[want.Name]
 		delete(have, want.Name)
 		switch {
+		case old == nil && want.Name == networkpolicy.DenyAll && len(errs) > 0:
+			// It is created by the next attempt.
 		case old == nil:
 			if err := r.Client.Create(ctx, want); err != nil {
 				errs = append(errs, fmt.Errorf("create NetworkPolicy %s/%s: %w", want.Namespace, want.Name, err))
@@ -181,16 +188,23 @@ func (r *Reconciler) apply(
 			}
 		}
 	}
-	for _, old := range have {
+	denyFirst := slices.SortedFunc(maps.Keys(have), func(a, b string) int {
+		return cmp.Or(order(b)-order(a), strings.Compare(a, b))
+	})
+	for _, name := range denyFirst {
+		old := have[name]
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, old.DeepCopy())); err != nil {
-			errs = append(errs, fmt.Errorf("delete NetworkPolicy %s/%s: %w", old.Namespace, old.Name, err))
+			errs = append(errs, fmt.Errorf("delete NetworkPolicy %s/%s: %w", old.Namespace, name, err))
+			if name == networkpolicy.DenyAll {
+				break
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func order(p *networkingv1.NetworkPolicy) int {
-	if p.Name == networkpolicy.DenyAll {
+func order(name string) int {
+	if name == networkpolicy.DenyAll {
 		return 1
 	}
 	return 0
