@@ -141,8 +141,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if !r.counted() { // Right after the start seeds would seem emptier than they are.
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
-	decision, err := r.choose(ctx, shoot)
-	if err != nil {
+	var decision Decision
+	var err error
+	// An attempt that the cache does not show yet is repeated: if it has succeeded, this one conflicts.
+	keptSeed, kept := r.usage.Kept(shoot)
+	if kept {
+		decision.Seed = keptSeed
+	} else if decision, err = r.choose(ctx, shoot); err != nil {
 		r.Metrics.decided(resultError)
 		return reconcile.Result{}, err
 	}
@@ -153,8 +158,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	bound := binding(shoot, decision.Seed)
 	log.FromContext(ctx).Info("Assigning Shoot to seed", "seed", decision.Seed, "tiedSeeds", decision.TiedSeeds)
 	err = r.Garden.SubResource("binding").Update(ctx, bound)
-	if err != nil {
+	switch {
+	case kept && apierrors.IsConflict(err): // The watch will report what the first attempt has written.
+	case rejected(err):
 		r.usage.Revert(shoot, decision.Seed)
+	default:
+		r.usage.Keep(shoot, decision.Seed)
 	}
 	switch {
 	case apierrors.IsConflict(err): // The Shoot was changed meanwhile; the next attempt considers the change.
@@ -174,6 +183,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, "SchedulingSuccessful", "Reconcile", "Scheduled to seed %q",
 		decision.Seed)
 	return reconcile.Result{}, nil
+}
+
+// rejected reports whether an error of a request says that nothing was written. After any other error, such as a
+// timeout, the Shoot may have been assigned.
+func rejected(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // binding returns what is sent to assign a Shoot: it without the half that the server keeps whatever is sent. It shares

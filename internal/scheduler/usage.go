@@ -15,7 +15,11 @@ type Usage struct {
 	mu     sync.Mutex
 	counts map[string]int
 	shoots map[types.UID]seedsOf // What each Shoot was last counted as.
+	kept   map[types.UID]attempt // Assumptions that were written, or may have been, and that no watch has reported yet.
 }
+
+// attempt is an assignment of a version of a Shoot.
+type attempt struct{ version, seed string }
 
 // seedsOf are the seeds on which a Shoot takes a place: the wanted one and, while it is being moved, the present one.
 type seedsOf struct{ wanted, present string }
@@ -59,6 +63,28 @@ func (u *Usage) Revert(s *corev1beta1.Shoot, seed string) {
 	}
 }
 
+// Keep records that an assumed assignment was written, or may have been. It counts until the watch reports the Shoot,
+// even if the Shoot is handled again before that.
+func (u *Usage) Keep(s *corev1beta1.Shoot, seed string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.shoots[s.UID] != placesOf(s).on(seed) {
+		return // The watch has reported it since.
+	}
+	if u.kept == nil {
+		u.kept = map[types.UID]attempt{}
+	}
+	u.kept[s.UID] = attempt{s.ResourceVersion, seed}
+}
+
+// Kept returns the seed of an assignment of this version of the Shoot that Keep has recorded.
+func (u *Usage) Kept(s *corev1beta1.Shoot) (seed string, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	one, ok := u.kept[s.UID]
+	return one.seed, ok && one.version == s.ResourceVersion
+}
+
 // Remove stops counting a deleted Shoot, and reports whether it had a Seed.
 func (u *Usage) Remove(s *corev1beta1.Shoot) (left bool) {
 	u.mu.Lock()
@@ -78,6 +104,7 @@ func (u *Usage) replace(uid types.UID, now seedsOf) (left bool) {
 	if u.counts == nil {
 		u.counts, u.shoots = map[string]int{}, map[types.UID]seedsOf{}
 	}
+	delete(u.kept, uid)
 	before := u.shoots[uid]
 	u.add(before, -1)
 	u.add(now, 1)

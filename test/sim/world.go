@@ -425,10 +425,11 @@ func (w *World) deliver() {
 		n := 2 + w.Random.IntN(behind-1)
 		w.tracef("%s sees %d changes of %s at once", v.cache.process.name, n, v.key.gvk.Kind)
 		v.jump(n)
-		return
+	} else {
+		w.tracef("%s sees a change of %s", v.cache.process.name, v.key.gvk.Kind)
+		v.next()
 	}
-	w.tracef("%s sees a change of %s", v.cache.process.name, v.key.gvk.Kind)
-	v.next()
+	synctest.Wait() // Sources that are channels have passed the event on.
 }
 
 // catchUp lets all caches see everything.
@@ -440,6 +441,7 @@ func (w *World) catchUp() {
 				v.next()
 			}
 		}
+		synctest.Wait()
 	}
 }
 
