@@ -86,7 +86,7 @@ func (b *balancers) DeleteLoadBalancer(_ context.Context, id string) error {
 	return errCloud
 }
 
-// Each Service that wants a load balancer has one for all ready nodes, and its address. No load balancer is left behind.
+// Each Service that wants a load balancer has one for all ready nodes, and its address. None is left behind.
 func TestSimulateLoadBalancers(t *testing.T) {
 	sim.Run(t, func(w *sim.World) {
 		shoot := w.Cluster("shoot", sim.Scheme())
