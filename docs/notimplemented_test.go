@@ -14,6 +14,7 @@ import (
 
 	corev1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 )
 
 // fill sets every field reachable from v to a value that is not its zero value; lists and maps get one element.
@@ -86,6 +87,10 @@ func warned() map[string][]string {
 	add("CloudProfile", corev1beta1.WarningsCloudProfile(filled[corev1beta1.CloudProfile](), nil))
 	add("ControllerRegistration", corev1beta1.WarningsControllerRegistration(registration, nil))
 	add("ControllerDeployment", corev1.WarningsControllerDeployment(filled[corev1.ControllerDeployment](), nil))
+	managed := filled[seedmanagementv1alpha1.ManagedSeed]()
+	managed.Spec.Gardenlet.Config.Raw = []byte(`{"gardenClientConnection":
+		{"kubeconfig": "x", "kubeconfigSecret": {}, "bootstrapKubeconfig": {}}}`)
+	add("ManagedSeed", seedmanagementv1alpha1.WarningsManagedSeed(managed, nil))
 	return out
 }
 

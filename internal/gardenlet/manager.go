@@ -36,12 +36,14 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/access"
 	"hortus.dev/hortus/internal/gardenlet/backupbucket"
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
+	"hortus.dev/hortus/internal/gardenlet/managedseed"
 	"hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/gardenlet/seedextension"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
@@ -70,7 +72,7 @@ var userAgent = "gardenlet/" + version.Version
 func GardenScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), corev1beta1.AddToScheme(s), corev1api.AddToScheme(s),
-		securityv1alpha1.AddToScheme(s))
+		securityv1alpha1.AddToScheme(s), seedmanagementv1alpha1.AddToScheme(s))
 }
 
 // SeedScheme has the types that a gardenlet uses in the seed.
@@ -171,6 +173,7 @@ func gardenCache(seedName string) cache.Options {
 			&corev1beta1.Shoot{}:                  marked,
 			&corev1beta1.BackupBucket{}:           marked,
 			&corev1beta1.BackupEntry{}:            marked,
+			&seedmanagementv1alpha1.ManagedSeed{}: marked,
 			&corev1beta1.Seed{}:                   {Field: fields.OneTermEqualSelector("metadata.name", seedName)},
 			&corev1beta1.ControllerInstallation{}: {Field: fields.OneTermEqualSelector("spec.seedRef.name", seedName)},
 		},
@@ -322,6 +325,11 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),
 			SeedName: c.SeedConfig.Name, Grace: backupGrace(c.Controllers.BackupEntry),
 		}).AddToManager(m.garden, m.seed, *c.Controllers.BackupEntry.ConcurrentSyncs),
+		(&managedseed.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Events: m.garden.GetEventRecorder("gardenlet"), Clock: real,
+			SeedName: c.SeedConfig.Name, Parent: managedseed.Parent{Config: c, Image: hortusImage}, Server: m.access,
+			Issuer: &access.Issuer{Garden: m.gardenDirect, Clock: real},
+		}).AddToManager(m.garden),
 		reconciler.AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),
 		(&shoot.Leftovers{
 			Garden: m.gardenDirect, Shoots: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,

@@ -22,8 +22,8 @@ const sideBySide = 3
 
 // longStories take longer than 400 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
-	"TestEncryptionAtRest", "TestNodesOfTwoPools", "TestPoolsRollWhenTheyAreAsked", "TestTenantsReachNothingElse",
-	"TestUpdatesInPlace", "TestWaysIntoShoot",
+	"TestEncryptionAtRest", "TestNodesOfTwoPools", "TestPoolsRollWhenTheyAreAsked", "TestShootBecomesASeed",
+	"TestTenantsReachNothingElse", "TestUpdatesInPlace", "TestWaysIntoShoot",
 }
 
 // rank decides which story gets a free slot.

@@ -263,8 +263,14 @@ func awaitSucceeded(t *testing.T, name string) *unstructured.Unstructured {
 // shootKubeconfig requests a kubeconfig of the Shoot as its owner would, and returns the file.
 func shootKubeconfig(t *testing.T, name string) string {
 	t.Helper()
+	return shootKubeconfigIn(t, projectNS, name)
+}
+
+// shootKubeconfigIn is [shootKubeconfig] for a Shoot of another project.
+func shootKubeconfigIn(t *testing.T, namespace, name string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".kubeconfig")
-	if err := os.WriteFile(path, []byte(hortus(t, "kubeconfig", "shoot", name, "-n", projectNS)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(hortus(t, "kubeconfig", "shoot", name, "-n", namespace)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

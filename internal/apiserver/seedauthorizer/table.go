@@ -44,6 +44,10 @@ var (
 		return g.Needed(r.ref(kind), r.Seed)
 	}}
 	itself = relation{"the seed itself, by name", func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.Seed }}
+	// ofManagedSeedOn matches the Seed of a ManagedSeed, which has the same name.
+	ofManagedSeedOn = relation{"of a ManagedSeed whose Shoot is on the seed", func(r Request, _ Kind, g *Graph) bool {
+		return r.Name != "" && g.Needed(Ref{ManagedSeed, corev1beta1.GardenNamespace, r.Name}, r.Seed)
+	}}
 	// marked objects have the label of the Seeds that they belong to, which only the API server sets.
 	marked = relation{"selected by the label of the seed", func(r Request, _ Kind, _ *Graph) bool {
 		return r.Labels[corev1beta1.LabelPrefixSeedName+r.Seed] == "true"
@@ -161,6 +165,7 @@ var table = []rule{
 		{verbs: create, where: judged},
 		{verbs: read, where: itself, extensions: true},
 		{verbs: read, where: needed},
+		{verbs: remove, where: ofManagedSeedOn},
 		{verbs: collection, where: selectedBy("metadata.name"), extensions: true},
 		{verbs: collection, where: marked, extensions: true},
 	}},

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/csr"
 	"hortus.dev/hortus/internal/garden/bootstraptoken"
 )
@@ -25,7 +27,8 @@ const reason = "HortusControllerManager"
 // Reconciler approves or denies requests.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
-	// Direct reads Seeds and tokens from the API server: a wrong decision, based on a stale cache, would be final.
+	// Direct reads Seeds, ManagedSeeds, Shoots and tokens from the API server: a wrong decision, based on a stale cache,
+	// would be final.
 	Direct client.Reader
 	Clock  clock.PassiveClock
 }
@@ -83,7 +86,8 @@ func (r *Reconciler) requester(
 		if err != nil {
 			by.problem = "the Seed does not exist"
 		}
-		return by, nil, nil
+		by.installs, err = r.installs(ctx, by.seed, wanted(request))
+		return by, nil, err
 	}
 	token := &corev1.Secret{}
 	if err := r.Direct.Get(ctx, key, token); apierrors.IsNotFound(err) {
@@ -94,4 +98,32 @@ func (r *Reconciler) requester(
 	by := requester{seed: token.Annotations[bootstraptoken.AnnotationSeed], joins: true}
 	by.problem = bootstraptoken.Claim(token, request.Name, r.Clock.Now())
 	return by, token, nil
+}
+
+// installs returns the name of a ManagedSeed whose gardenlet the gardenlet of the given Seed installs: the Seed has the
+// control plane of its Shoot. Otherwise it returns an empty string.
+func (r *Reconciler) installs(ctx context.Context, seed, name string) (string, error) {
+	if name == "" || name == seed {
+		return "", nil
+	}
+	managed := &seedmanagementv1alpha1.ManagedSeed{}
+	err := r.Direct.Get(ctx, client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: name}, managed)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read ManagedSeed %q: %w", name, err)
+	}
+	if err != nil || managed.DeletionTimestamp != nil || managed.Spec.Shoot == nil {
+		return "", nil
+	}
+	shoot := &corev1beta1.Shoot{}
+	key := client.ObjectKey{Namespace: managed.Namespace, Name: managed.Spec.Shoot.Name}
+	if err := r.Direct.Get(ctx, key, shoot); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("read Shoot %q: %w", key.Name, err)
+	}
+	if ptr.Deref(shoot.Status.SeedName, ptr.Deref(shoot.Spec.SeedName, "")) != seed {
+		return "", nil
+	}
+	return name, nil
 }

@@ -35,11 +35,26 @@ func seedOf(r *certificatesv1.CertificateSigningRequest) string {
 	return seed
 }
 
+// wanted returns the Seed for whose gardenlet a certificate is requested; empty if it is for none.
+func wanted(r *certificatesv1.CertificateSigningRequest) string {
+	parsed, err := csr.Parse(r.Spec.Request)
+	if err != nil {
+		return ""
+	}
+	seed, isSeed := strings.CutPrefix(parsed.Subject.CommonName, corev1beta1.SeedUserPrefix)
+	if !isSeed {
+		return ""
+	}
+	return seed
+}
+
 // requester is the gardenlet that made a request.
 type requester struct {
 	seed string
 	// joins is true if it has no certificate yet.
 	joins bool
+	// installs is the ManagedSeed whose gardenlet it installs, if the request is for that one; empty otherwise.
+	installs string
 	// problem is the reason why no request of the gardenlet is approved; empty if there is none.
 	problem string
 }
@@ -55,8 +70,10 @@ func decide(r *certificatesv1.CertificateSigningRequest, by requester) (approved
 		why   string
 	}{
 		{
-			parsed.Subject.CommonName == corev1beta1.SeedUserPrefix+by.seed,
-			fmt.Sprintf("the common name is not that of the gardenlet of Seed %q, which has made the request", by.seed),
+			parsed.Subject.CommonName == corev1beta1.SeedUserPrefix+by.seed ||
+				by.installs != "" && parsed.Subject.CommonName == corev1beta1.SeedUserPrefix+by.installs,
+			fmt.Sprintf("the common name is not that of the gardenlet of Seed %q, which has made the request, or of a gardenlet "+
+				"that it installs for a ManagedSeed", by.seed),
 		},
 		{
 			slices.Equal(parsed.Subject.Organization, []string{corev1beta1.SeedsGroup}),
@@ -72,6 +89,9 @@ func decide(r *certificatesv1.CertificateSigningRequest, by requester) (approved
 	}
 	if by.joins {
 		return true, "the gardenlet has a token for its first certificate"
+	}
+	if by.installs != "" {
+		return true, fmt.Sprintf("the gardenlet installs that of ManagedSeed %q", by.installs)
 	}
 	return true, "the gardenlet renews its certificate"
 }

@@ -57,9 +57,11 @@ func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*wish, *spec)
 		joins  string // The seed of the requester's token.
-		gone   bool   // The Seed, or the token.
-		ignore bool
-		denied string // Part of the message; empty means approved.
+		// The ManagedSeed whose gardenlet the requester installs.
+		installs string
+		gone     bool // The Seed, or the token.
+		ignore   bool
+		denied   string // Part of the message; empty means approved.
 	}{
 		"renewal": {},
 		"a first certificate": {joins: "own", change: func(_ *wish, s *spec) {
@@ -76,6 +78,18 @@ func TestDecide(t *testing.T) {
 		}, ignore: true},
 		"another seed": {
 			change: func(w *wish, _ *spec) { w.Subject.CommonName = other }, denied: "common name",
+		},
+		"the gardenlet of a ManagedSeed": {
+			installs: "other", change: func(w *wish, _ *spec) { w.Subject.CommonName = other },
+		},
+		"the gardenlet of another ManagedSeed": {
+			installs: "third", change: func(w *wish, _ *spec) { w.Subject.CommonName = other }, denied: "common name",
+		},
+		"its own, while it installs another one": {installs: "third"},
+		"the gardenlet of a ManagedSeed, with more organizations": {
+			installs: "other", change: func(w *wish, _ *spec) {
+				w.Subject.CommonName, w.Subject.Organization = other, append(w.Subject.Organization, "system:masters")
+			}, denied: "organization",
 		},
 		"by another seed": {change: func(_ *wish, s *spec) { s.Username = other }, denied: "common name"},
 		"by an operator": {change: func(_ *wish, s *spec) {
@@ -143,6 +157,7 @@ func TestDecide(t *testing.T) {
 			if tc.joins != "" {
 				by = requester{seed: tc.joins, joins: true}
 			}
+			by.installs = tc.installs
 			if tc.gone {
 				by.problem = "it does not exist"
 			}

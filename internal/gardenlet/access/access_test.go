@@ -164,17 +164,17 @@ func (w *world) sign(name string) {
 // renew steps a due renewal to its end. The seed authorizer is a separate process and first has to see the request.
 func (w *world) renew(r *Reconciler) (next time.Duration) {
 	w.t.Helper()
-	if next := w.step(r); next != answerPeriod || r.pending == nil {
+	if next := w.step(r); next != answerPeriod || r.pending() == nil {
 		w.t.Fatalf("no certificate is requested; the next check is in %s", next)
 	}
 	w.step(r)
-	if r.pending == nil {
+	if r.pending() == nil {
 		w.t.Fatal("the request is dropped before it is answered")
 	}
-	w.sign(r.pending.name)
+	w.sign(r.pending().name)
 	env.Eventually(w.t, "the new certificate is used", func() (bool, error) {
 		next = w.step(r)
-		return r.pending == nil, nil
+		return r.pending() == nil, nil
 	})
 	return next
 }
@@ -294,7 +294,7 @@ func TestRenewal(t *testing.T) {
 	r := w.start(secret)
 	first := r.Access.cert
 	next := w.step(r)
-	if want := 365 * day * 85 / 100; (next-want).Abs() > time.Hour || r.pending != nil {
+	if want := 365 * day * 85 / 100; (next-want).Abs() > time.Hour || r.pending() != nil {
 		t.Fatalf("renewed in %s, want %s", next, want)
 	}
 	w.clock.Step(next)
@@ -320,7 +320,7 @@ func TestRenewal(t *testing.T) {
 	other := w.start(secret)
 	w.renew(r)
 	w.step(other)
-	if !other.Access.cert.Equal(r.Access.cert) || other.pending != nil {
+	if !other.Access.cert.Equal(r.Access.cert) || other.pending() != nil {
 		t.Error("the other replica does not use the stored certificate")
 	}
 	// The Secret alone is sufficient: it has the address of the garden.
@@ -392,7 +392,7 @@ func TestOperation(t *testing.T) {
 	if r.Access.cert.Equal(before) || pending() {
 		t.Errorf("renewed: %t, the operation is still there: %t", !r.Access.cert.Equal(before), pending())
 	}
-	if next := w.step(r); next < 80*day || r.pending != nil {
+	if next := w.step(r); next < 80*day || r.pending() != nil {
 		t.Errorf("renewed again in %s", next)
 	}
 
@@ -450,7 +450,7 @@ func TestRefusal(t *testing.T) {
 	before := r.Access.cert
 	w.clock.Step(w.step(r))
 	w.step(r)
-	if err := w.Client.Get(t.Context(), client.ObjectKey{Name: r.pending.name}, request); err != nil {
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Name: r.pending().name}, request); err != nil {
 		t.Fatal(err)
 	}
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
@@ -470,10 +470,10 @@ func TestRefusal(t *testing.T) {
 	// A request that nobody answers is replaced by a new one.
 	w.clock.Step(90 * day)
 	w.step(r)
-	abandoned := r.pending.name
+	abandoned := r.pending().name
 	w.clock.Step(answerTimeout + time.Second)
 	w.step(r)
-	if r.pending == nil || r.pending.name == abandoned {
+	if r.pending() == nil || r.pending().name == abandoned {
 		t.Error("the request is not repeated")
 	}
 }
@@ -488,7 +488,7 @@ func TestRenewalSurvivesFailedWrites(t *testing.T) {
 	r := w.start(secret)
 	w.clock.Step(w.step(r))
 	w.step(r)
-	w.sign(r.pending.name)
+	w.sign(r.pending().name)
 	good := r.Access.seed
 	r.Access.seed = failing{good}
 	env.Eventually(t, "the failed write is reported", func() (bool, error) {
@@ -497,7 +497,7 @@ func TestRenewalSurvivesFailedWrites(t *testing.T) {
 	})
 	r.Access.seed = good
 	w.step(r)
-	if r.pending != nil {
+	if r.pending() != nil {
 		t.Fatal("the certificate is not stored after the failure")
 	}
 	stored := &corev1.Secret{}
@@ -522,4 +522,12 @@ type failing struct{ client.Client }
 
 func (failing) Create(context.Context, client.Object, ...client.CreateOption) error {
 	return errFailing
+}
+
+// pending returns the open request; nil without one.
+func (r *Reconciler) pending() *request {
+	if r.issuer == nil {
+		return nil
+	}
+	return r.issuer.pending[r.SeedName]
 }

@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/internal/reconnect"
@@ -40,7 +39,7 @@ func (a *Access) join(ctx context.Context, ref config.SecretReference, seedName 
 	if err != nil {
 		return joinError(seedName, err)
 	}
-	o, private, err := newRequest(corev1beta1.SeedUserPrefix+seedName, []string{corev1beta1.SeedsGroup}, validity)
+	o, private, err := newRequest(seedName, validity)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 	// sign answers the open request with a certificate for 365 days.
 	sign := func() {
 		request := &certificatesv1.CertificateSigningRequest{}
-		must(garden.Get(t.Context(), client.ObjectKey{Name: r.pending.name}, request))
+		must(garden.Get(t.Context(), client.ObjectKey{Name: r.pending().name}, request))
 		parsed, err := csr.Parse(request.Spec.Request)
 		must(err)
 		request.Status.Certificate, err = ca.Sign(pki.Request{
@@ -106,7 +106,7 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 		clock.SetTime(day0.Add(at))
 		watch.Use(row, access.cert, clock.Now())
 		step()
-		if r.pending == nil {
+		if r.pending() == nil {
 			asked = time.Time{}
 			continue
 		}

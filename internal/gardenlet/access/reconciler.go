@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/certificate/csr"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -24,13 +20,9 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-const (
-	// answerPeriod is the interval at which an open request is read. The answer takes about a second; a watch could only
-	// begin after the seed authorizer has seen the request.
-	answerPeriod = time.Second
-	// answerTimeout is the time after which an open request is replaced by a new one: it may have been removed.
-	answerTimeout = 15 * time.Minute
-)
+// answerPeriod is the interval at which an open request is read. The answer takes about a second; a watch could only
+// begin after the seed authorizer has seen the request.
+const answerPeriod = time.Second
 
 // Reconciler renews the certificate of one Access. Every replica runs one: replicas on standby must reach the garden,
 // too.
@@ -46,15 +38,8 @@ type Reconciler struct {
 	// Validity is the lifetime to request; nil leaves it to the signer, which also limits it.
 	Validity *time.Duration
 
-	pending *request
+	issuer  *Issuer   // With the open request; nil without one.
 	renewAt time.Time // Zero until the certificate in use has been checked.
-}
-
-// request has been made in the garden. Its key is nowhere else: after a restart another request is made.
-type request struct {
-	name string
-	key  []byte
-	made time.Time
 }
 
 // AddToManager registers the controller.
@@ -121,68 +106,17 @@ func (r *Reconciler) renew(ctx context.Context) (bool, error) {
 	if cert != nil && newer(cert, r.Access.cert, r.Clock.Now()) { // Another replica, or an operator, was first.
 		return true, r.use(*stored)
 	}
-	if r.pending != nil && r.Clock.Since(r.pending.made) > answerTimeout {
-		r.pending = nil
+	if r.issuer == nil {
+		r.issuer = &Issuer{Garden: r.Garden, Clock: r.Clock}
 	}
-	if r.pending == nil {
-		return false, r.ask(ctx)
-	}
-	answer := &certificatesv1.CertificateSigningRequest{}
-	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.pending.name}, answer); err != nil {
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) { // The seed authorizer has not seen the request yet.
-			return false, nil
-		}
-		return false, fmt.Errorf("read request for a certificate: %w", err)
-	}
-	switch what, why := answered(answer); what {
-	case waiting:
-		return false, nil
-	case refused:
-		r.pending = nil
-		return false, fmt.Errorf("request %q for a certificate: %s", answer.Name, why)
-	}
-	pair := pki.KeyPair{CertPEM: answer.Status.Certificate, KeyPEM: r.pending.key}
-	if err := r.Access.store(ctx, pair); err != nil {
+	pair, err := r.issuer.Certificate(ctx, r.SeedName, r.Validity)
+	if err != nil || pair == nil {
 		return false, err
 	}
-	return true, r.use(pair)
-}
-
-func (r *Reconciler) ask(ctx context.Context) error {
-	subject := r.Access.cert.Subject
-	o, key, err := newRequest(subject.CommonName, subject.Organization, r.Validity)
-	if err != nil {
-		return err
+	if err := r.Access.store(ctx, *pair); err != nil {
+		return false, err
 	}
-	ctrl.LoggerFrom(ctx).Info("Requesting certificate for the garden", "user", subject.CommonName, "notAfter",
-		r.Access.cert.NotAfter)
-	if err := r.Garden.Create(ctx, o); err != nil {
-		return fmt.Errorf("request certificate: %w", err)
-	}
-	r.pending = &request{name: o.Name, key: key, made: r.Clock.Now()}
-	return nil
-}
-
-// newRequest makes a key and the request for a certificate of a client of the garden. Without a validity the signer
-// decides how long it lives.
-func newRequest(
-	user string, groups []string, validity *time.Duration,
-) (*certificatesv1.CertificateSigningRequest, []byte, error) {
-	wish, key, err := pki.NewRequest(user, groups)
-	if err != nil {
-		return nil, nil, err
-	}
-	o := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "gardenlet-"},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: wish, SignerName: certificatesv1.KubeAPIServerClientSignerName,
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-		},
-	}
-	if validity != nil {
-		o.Spec.ExpirationSeconds = csr.DurationToExpirationSeconds(*validity)
-	}
-	return o, key, nil
+	return true, r.use(*pair)
 }
 
 // use has a certificate be used from now on.
@@ -197,7 +131,7 @@ func (r *Reconciler) use(pair pki.KeyPair) error {
 	if err := r.Access.transport.Use(pair); err != nil {
 		return err
 	}
-	r.Access.cert, r.pending = cert, nil
+	r.Access.cert, r.issuer = cert, nil
 	r.renewAt = renewAt(cert, r.Window, r.Chance())
 	return nil
 }

@@ -32,13 +32,12 @@ func (a *Access) store(ctx context.Context, pair pki.KeyPair) error {
 
 // storeInSecret fails with a conflict if another replica stores one at the same time.
 func (a *Access) storeInSecret(ctx context.Context, garden *rest.Config, pair pki.KeyPair) error {
-	base := rest.CopyConfig(garden)
-	if err := rest.LoadTLSFiles(base); err != nil {
-		return fmt.Errorf("read CA bundle of the garden: %w", err)
+	server, err := serverOf(garden)
+	if err != nil {
+		return err
 	}
-	kubeconfig, err := pki.Kubeconfig{
-		Name: "garden", Server: base.Host, TLSServerName: base.ServerName, CAPEM: base.CAData, Client: &pair,
-	}.Render()
+	server.Client = &pair
+	kubeconfig, err := server.Render()
 	if err != nil {
 		return err
 	}
@@ -60,6 +59,26 @@ func (a *Access) storeInSecret(ctx context.Context, garden *rest.Config, pair pk
 		return fmt.Errorf("store certificate in Secret %s: %w", a.secret, err)
 	}
 	return nil
+}
+
+// Garden returns a kubeconfig for the garden without credentials.
+func (a *Access) Garden(ctx context.Context) (pki.Kubeconfig, error) {
+	base, err := a.base(ctx)
+	if err != nil {
+		return pki.Kubeconfig{}, err
+	}
+	return serverOf(base)
+}
+
+// serverOf returns a kubeconfig for the same server without credentials.
+func serverOf(c *rest.Config) (pki.Kubeconfig, error) {
+	base := rest.CopyConfig(c)
+	if err := rest.LoadTLSFiles(base); err != nil {
+		return pki.Kubeconfig{}, fmt.Errorf("read CA bundle of the garden: %w", err)
+	}
+	return pki.Kubeconfig{
+		Name: "garden", Server: base.Host, TLSServerName: base.ServerName, CAPEM: base.CAData,
+	}, nil
 }
 
 // storeInFile replaces the certificate in the kubeconfig and leaves the rest of it.

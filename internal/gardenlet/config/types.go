@@ -65,6 +65,10 @@ type GardenClientConnection struct {
 	BootstrapKubeconfig *SecretReference `json:"bootstrapKubeconfig,omitempty"`
 	// kubeconfigValidity is the lifetime of certificates and the time of their renewal.
 	KubeconfigValidity *KubeconfigValidity `json:"kubeconfigValidity,omitempty"`
+	// gardenClusterAddress and gardenClusterCACert are the URL of the garden and the CA bundle of its certificate, in PEM,
+	// for the gardenlets that are installed for ManagedSeeds. Default: those of this gardenlet's kubeconfig.
+	GardenClusterAddress string `json:"gardenClusterAddress,omitempty"`
+	GardenClusterCACert  []byte `json:"gardenClusterCACert,omitempty"`
 }
 
 // SecretReference names a Secret.

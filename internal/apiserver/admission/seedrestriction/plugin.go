@@ -129,12 +129,15 @@ func (p *plugin) newReference(ctx context.Context, seed string, object, old runt
 			return name, nil
 		}
 		offered, err := p.offered(ctx, seed, ref)
+		if err == nil && !offered {
+			offered, err = p.configured(ctx, seed, ref)
+		}
 		if err != nil {
 			return "", err
 		}
 		if !offered {
-			return fmt.Sprintf("%s: does not exist, or lacks the annotation %s with the name of the Seed", name,
-				AnnotationSeeds), nil
+			return fmt.Sprintf("%s: does not exist, or lacks the annotation %s with the name of the Seed, and no ManagedSeed "+
+				"refers to it", name, AnnotationSeeds), nil
 		}
 	}
 	return "", nil
@@ -166,6 +169,27 @@ func (p *plugin) offered(ctx context.Context, seed string, ref seedauthorizer.Re
 	return false, nil
 }
 
+// configured reports whether the ManagedSeed of a Seed refers to an object: operators write ManagedSeeds, and decide
+// what their Seeds refer to.
+func (p *plugin) configured(ctx context.Context, seed string, ref seedauthorizer.Ref) (bool, error) {
+	managed, err := p.managedSeed(ctx, seed)
+	if managed == nil {
+		return false, err
+	}
+	_, node, _ := seedauthorizer.Of(managed)
+	return slices.Contains(node.Needs, ref), nil
+}
+
+// managedSeed returns the ManagedSeed of a Seed; nil if there is none.
+func (p *plugin) managedSeed(ctx context.Context, seed string) (*seedmanagementv1alpha1.ManagedSeed, error) {
+	managed := &seedmanagementv1alpha1.ManagedSeed{}
+	err := p.Live.Get(ctx, client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: seed}, managed)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return managed, nil
+}
+
 // belongs reports whether an object belongs to a Seed before and after the write. During a control plane migration,
 // objects that move belong to two Seeds.
 func (p *plugin) belongs(
@@ -177,7 +201,14 @@ func (p *plugin) belongs(
 	}
 	switch present := present.(type) {
 	case *corev1beta1.Seed:
-		return present.Name == seed, nil
+		if present.Name == seed || a.GetOperation() != admission.Delete {
+			return present.Name == seed, nil
+		}
+		managed, err := p.managedSeed(ctx, present.Name)
+		if managed == nil || managed.DeletionTimestamp == nil || managed.Spec.Shoot == nil {
+			return false, err
+		}
+		return p.shootOnSeed(ctx, managed.Namespace, managed.Spec.Shoot.Name, seed)
 	case *corev1beta1.Shoot:
 		if a.GetOperation() != admission.Update || a.GetSubresource() == "binding" || !onSeed(present, seed) {
 			return false, nil

@@ -7,17 +7,13 @@ package snapshot
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -89,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		r.Events.Eventf(shoot, nil, corev1.EventTypeNormal, corev1beta1.EventBackupTaken, "Backup",
 			"A full snapshot of etcd at revision %d has been stored.", taken.Revision)
 	}
-	return reconcile.Result{}, r.removeRequest(ctx, shoot, request)
+	return reconcile.Result{}, kube.RemoveAnnotation(ctx, r.Garden, shoot, corev1beta1.AnnotationTakeBackup, request)
 }
 
 var errNoControlPlane = errors.New("the control plane has not been created yet")
@@ -118,23 +114,4 @@ func (r *Reconciler) take(ctx context.Context, shoot *corev1beta1.Shoot) (etcdba
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return r.Shoots.TakeBackup(ctx, access)
-}
-
-// removeRequest removes the annotation, unless another request has been made since.
-func (r *Reconciler) removeRequest(ctx context.Context, shoot *corev1beta1.Shoot, request string) error {
-	path := "/metadata/annotations/" + strings.ReplaceAll(corev1beta1.AnnotationTakeBackup, "/", "~1")
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path},
-	})
-	if err != nil {
-		return err
-	}
-	err = r.Garden.Patch(ctx, &corev1beta1.Shoot{
-		ObjectMeta: metav1.ObjectMeta{Namespace: shoot.Namespace, Name: shoot.Name},
-	},
-		client.RawPatch(types.JSONPatchType, patch))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
-		return fmt.Errorf("remove the request for a backup from Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)
-	}
-	return nil
 }

@@ -44,8 +44,8 @@ func Kind() *registry.Kind[*seedmanagementv1alpha1.ManagedSeed] {
 			return false
 		},
 
-		Warnings: func(context.Context, *seedmanagementv1alpha1.ManagedSeed, *seedmanagementv1alpha1.ManagedSeed) []string {
-			return []string{"a ManagedSeed has no effect: no part of the system deploys gardenlets; use the chart"}
+		Warnings: func(_ context.Context, m, old *seedmanagementv1alpha1.ManagedSeed) []string {
+			return seedmanagementv1alpha1.WarningsManagedSeed(m, old)
 		},
 		Validate:       seedmanagementv1alpha1.ValidateManagedSeed,
 		ValidateUpdate: seedmanagementv1alpha1.ValidateManagedSeedUpdate,
