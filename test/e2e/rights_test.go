@@ -41,13 +41,16 @@ var keptUnused = map[right]string{
 	{"delete", "core.gardener.cloud", "backupbuckets"}:             seedRemoval,
 	{"delete", "", "secrets"}:                                      seedRemoval,
 
-	{"delete", "admissionregistration.k8s.io", "mutatingwebhookconfigurations"}: seedRemoval,
+	{"delete", "admissionregistration.k8s.io", "mutatingwebhookconfigurations"}:     seedRemoval,
+	{"delete", "admissionregistration.k8s.io", "validatingadmissionpolicies"}:       seedRemoval,
+	{"delete", "admissionregistration.k8s.io", "validatingadmissionpolicybindings"}: seedRemoval,
 }
 
-const seedRemoval = "a gardenlet removes the objects that it has created when its Seed is deleted, which no story does"
+const seedRemoval = "a gardenlet removes the objects that it has created when its Seed is deleted, which no " +
+	"story does with the landscape's own Seeds"
 
 // notDriven are resources whose rights are granted before gardenlets use them.
-var notDriven = []string{"bastions", "managedseeds", "workloadidentities"}
+var notDriven = []string{"bastions", "workloadidentities"}
 
 // mayStayUnused says whether a right needs no story that uses it.
 func (r right) mayStayUnused() bool {

@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -15,6 +16,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 // AddToManager registers the controller. The manager's cache is for the garden, and holds the ManagedSeeds whose Shoots
@@ -28,6 +30,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		For(&seedmanagementv1alpha1.ManagedSeed{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(ofShoot), builder.WithPredicates(operated)).
+		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter()}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 	if err != nil {
 		return fmt.Errorf("add controller of ManagedSeeds: %w", err)
