@@ -34,6 +34,10 @@ const (
 	retryMin = time.Second
 	retryMax = 30 * time.Second
 
+	// stalePause is the time until an object is read again that was not the newest: usually the cache has seen it by then.
+	// An event that follows the reconciler's own write, such as that of a created machine, often arrives before it.
+	stalePause = 100 * time.Millisecond
+
 	// maxConcurrentReconciles suits actuators that never wait.
 	maxConcurrentReconciles = 10
 )
@@ -110,7 +114,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	res, err := r.step(ctx, req)
 	if errors.Is(err, errStale) {
 		log.FromContext(ctx).V(1).Info("Waiting for the cache", "kind", r.Kind)
-		return reconcile.Result{RequeueAfter: retryMin}, nil
+		return reconcile.Result{RequeueAfter: stalePause}, nil
 	}
 	return res, err
 }
