@@ -147,6 +147,10 @@ lint: ## Check formatting, run the linters, and check the types for arm64.
 verify: lint ## Check formatting, linters, and that generated files are up to date.
 	@tools/verify
 
+.PHONY: release
+release: ## Build programs, image, charts, bill of materials and checksums of a release from the current commit; VERSION=v0.1.0.
+	@CGO_ENABLED=0 go run -tags $(TAGS) ./cmd/release $(VERSION)
+
 .PHONY: clean
 clean: ## Remove what was built.
 	rm -rf $(BUILD)

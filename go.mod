@@ -84,6 +84,8 @@ require (
 
 require github.com/container-storage-interface/spec v1.9.0
 
+require github.com/CycloneDX/cyclonedx-go v0.10.0
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	cloud.google.com/go v0.123.0 // indirect

@@ -22,6 +22,13 @@ const (
 	Pause   = "registry.k8s.io/pause:" + PauseVersion
 )
 
+// HortusFolder is the folder of the programs in the image of Hortus, and HortusLayers are the programs of its layers,
+// from the one that changes least to the one that changes most: etcd is for `hortus etcd run`, hortus-policy a CNI
+// plugin that `hortus network-agent` installs.
+const HortusFolder = "usr/local/bin"
+
+var HortusLayers = [][]string{{"etcd"}, {"tunnel"}, {"hortus", "hortus-policy"}}
+
 // Hortus is the image of this very version of the project.
 func Hortus() string { return "hortus.dev/hortus:" + version.Version }
 

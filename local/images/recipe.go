@@ -64,15 +64,7 @@ func recipeFor(name string, from sources) (recipe, error) {
 	case name == image.CoreDNS:
 		return single("coredns", "coredns", "/coredns")
 	case name == image.Hortus():
-		// For `hortus etcd run`; the image of etcd has the same layer.
-		etcd, err := single("etcd", "etcd", "/usr/local/bin/etcd")
-		r.layers = append(etcd.layers, []Entry{{Path: "usr/local/bin/tunnel", Source: from.tunnel}}, []Entry{
-			{Path: "usr/local/bin/hortus", Source: from.hortus},
-			{Path: "usr/local/bin/" + cniPolicy, Source: from.cniPolicy}, // For `hortus network-agent`, which installs it.
-			temporary,
-		})
-		r.entrypoint = []string{"/usr/local/bin/hortus"}
-		return r, err
+		return hortusRecipe(name, from)
 	case name == Echo:
 		// The distribution's layer has a shell for exec, and is stored for other images anyway.
 		r.layers = [][]Entry{from.distribution, {{Path: "echo", Source: from.echo}}}
@@ -97,6 +89,29 @@ func recipeFor(name string, from sources) (recipe, error) {
 		}
 	}
 	return recipe{}, fmt.Errorf("unknown image %q", name)
+}
+
+// hortusRecipe: the image of etcd has the same first layer.
+func hortusRecipe(name string, from sources) (recipe, error) {
+	etcd, err := from.program("etcd", "", "etcd")
+	if err != nil {
+		return recipe{}, err
+	}
+	programs := map[string]string{
+		"etcd": etcd, "tunnel": from.tunnel, "hortus": from.hortus, cniPolicy: from.cniPolicy,
+	}
+	r := recipe{name: name, entrypoint: []string{"/" + image.HortusFolder + "/hortus"}}
+	for i, names := range image.HortusLayers {
+		var layer []Entry
+		for _, program := range names {
+			layer = append(layer, Entry{Path: image.HortusFolder + "/" + program, Source: programs[program]})
+		}
+		if i == 0 || i == len(image.HortusLayers)-1 {
+			layer = append(layer, temporary)
+		}
+		r.layers = append(r.layers, layer)
+	}
+	return r, nil
 }
 
 // kubernetesPrograms are in the order of [Kubernetes].

@@ -1,0 +1,94 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"hortus.dev/hortus/internal/image"
+)
+
+// Program is one of the programs in the image.
+type Program struct {
+	// Name of the file.
+	Name string
+	// Module is the folder of the Go module, below the repository, and Package the package to build.
+	Module, Package string
+	// LDFlags are flags of the linker for the version that the program prints.
+	LDFlags string
+}
+
+// Programs are all programs of the image, in the order of image.HortusLayers.
+var Programs = []Program{
+	{Name: "etcd", Module: "local/components/etcd", Package: "go.etcd.io/etcd/server/v3",
+		LDFlags: "-X go.etcd.io/etcd/api/v3/version.GitSHA=v" + image.EtcdVersion},
+	{Name: "tunnel", Module: ".", Package: "./cmd/tunnel"},
+	{Name: "hortus", Module: ".", Package: "./cmd/hortus"},
+	{Name: "hortus-policy", Module: ".", Package: "./cmd/cni-policy"},
+}
+
+// Compiler builds programs with the go command.
+type Compiler struct {
+	Source  Source
+	Version string
+	// Folder is where the programs are put.
+	Folder string
+}
+
+// Compile builds a program for a platform, without paths or times of the machine in it.
+func (c Compiler) Compile(ctx context.Context, p Program, platform string) (string, error) {
+	goos, arch, _ := strings.Cut(platform, "/")
+	output, err := filepath.Abs(filepath.Join(c.Folder, goos+"-"+arch, p.Name))
+	if err != nil {
+		return "", err
+	}
+	flags := strings.TrimSpace("-s -w -buildid= -X hortus.dev/hortus/internal/version.Version=" + c.Version + " " + p.LDFlags)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace",
+		"-ldflags", flags, "-o", output, p.Package)
+	cmd.Dir = filepath.Join(c.Source.Folder, p.Module)
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
+	if messages, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, messages)
+	}
+	return output, nil
+}
+
+// ReadSource reads the state of a work tree with git.
+func ReadSource(ctx context.Context, folder string) (Source, error) {
+	git := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Dir = folder
+		var problems bytes.Buffer
+		cmd.Stderr = &problems
+		out, err := cmd.Output()
+		if err != nil {
+			return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(problems.String()))
+		}
+		return string(out), nil
+	}
+	s := Source{Folder: folder}
+	head, err := git("log", "-1", "--format=%H %ct")
+	if err != nil {
+		return s, err
+	}
+	commit, seconds, _ := strings.Cut(strings.TrimSpace(head), " ")
+	unix, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return s, fmt.Errorf("read the time of commit %s: %w", commit, err)
+	}
+	s.Commit, s.Time = commit, time.Unix(unix, 0).UTC()
+	status, err := git("status", "--porcelain", "--untracked-files=no")
+	if err != nil {
+		return s, err
+	}
+	for line := range strings.Lines(status) {
+		s.Changed = append(s.Changed, strings.TrimSpace(line[2:]))
+	}
+	return s, nil
+}
