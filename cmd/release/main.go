@@ -51,6 +51,7 @@ func newCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "", "folder for the files (default .build/release/VERSION)")
-	cmd.Flags().StringVar(&programs, "programs", filepath.Join(".build", "release-programs"), "folder for compiled programs")
+	cmd.Flags().StringVar(&programs, "programs", filepath.Join(".build", "release-programs"),
+		"folder for compiled programs")
 	return cmd
 }

@@ -25,7 +25,7 @@ import (
 
 const version = "v1.2.3-rc.1"
 
-// options are for a repository with notes; the programs are copies of one program with their name and platform appended.
+// options are for a repository with notes; the programs are copies of one program, with name and platform appended.
 func options(t *testing.T) Options {
 	t.Helper()
 	folder := t.TempDir()
@@ -218,8 +218,8 @@ func TestChartsInstallTheImageOfTheRelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := "hortus.dev/hortus:" + version + "@" + strings.SplitN(result.Image, "@", 2)[1]; loaded.Values["image"] != want {
-			t.Errorf("chart %s installs %v, want %s", name, loaded.Values["image"], want)
+		if loaded.Values["image"] != result.Image {
+			t.Errorf("chart %s installs %v, want %s", name, loaded.Values["image"], result.Image)
 		}
 		if m := loaded.Metadata; m.Version != "1.2.3-rc.1" || m.AppVersion != version {
 			t.Errorf("chart %s has version %s of %s", name, m.Version, m.AppVersion)
@@ -286,8 +286,9 @@ func TestBadOptionsAreReportedTogether(t *testing.T) {
 func TestProgramsThatDoNotBuild(t *testing.T) {
 	o := options(t)
 	o.Compile = func(context.Context, Program, string) (string, error) { return "", fmt.Errorf("does not compile") }
-	if _, err := Build(t.Context(), o); err == nil || !strings.Contains(err.Error(), "etcd for linux/amd64: does not compile") {
-		t.Errorf("error is %v", err)
+	const want = "etcd for linux/amd64: does not compile"
+	if _, err := Build(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want %q", err, want)
 	}
 }
 
