@@ -38,20 +38,25 @@ func shootReconciled(shoot *corev1beta1.Shoot) corev1beta1.Condition {
 	return c
 }
 
-// seedRegistered is whether the gardenlet has been installed and has registered its Seed. problem is the reason why the
-// gardenlet is not installed; empty if it is.
-func seedRegistered(name, problem string, seed *corev1beta1.Seed) corev1beta1.Condition {
+// seedRegistered is whether the Seed exists and its gardenlet is as the ManagedSeed says. waits is what the
+// installation or a change of the gardenlet waits for; empty if there is nothing to wait for.
+func seedRegistered(name string, exists bool, waits string, err error) corev1beta1.Condition {
 	c := corev1beta1.Condition{
 		Type: seedmanagementv1alpha1.SeedRegistered, Status: corev1beta1.ConditionFalse, Reason: reasonReconciling,
 	}
 	switch {
-	case problem != "":
-		c.Message = problem
-	case seed == nil:
-		c.Message = fmt.Sprintf("The gardenlet runs. It has not registered Seed %q yet.", name)
-	default:
+	case err != nil:
+		c.Reason, c.Message = reasonReconcileError, err.Error()
+	case exists:
 		c.Status, c.Reason = corev1beta1.ConditionTrue, reasonReconciled
 		c.Message = fmt.Sprintf("Seed %q is registered.", name)
+		if waits != "" {
+			c.Message += " Its gardenlet is being changed: " + waits
+		}
+	case waits != "":
+		c.Message = waits
+	default:
+		c.Message = fmt.Sprintf("The gardenlet runs. It has not registered Seed %q yet.", name)
 	}
 	return c
 }

@@ -92,19 +92,14 @@ func (r *Reconciler) Reconcile(
 	if reconciled.Status != corev1beta1.ConditionTrue && !installed(managed) {
 		return reconcile.Result{}, r.report(ctx, managed, reconciled) // The Shoot's next change leads here again.
 	}
-	problem, err := r.install(ctx, managed, shoot)
-	var seed *corev1beta1.Seed
-	if err == nil && problem == "" {
-		seed, err = r.seed(ctx, managed.Name)
-	}
-	registered := seedRegistered(managed.Name, problem, seed)
-	if err != nil {
-		registered.Reason, registered.Message = reasonReconcileError, err.Error()
-	}
+	waits, installErr := r.install(ctx, managed, shoot)
+	seed, seedErr := r.seed(ctx, managed.Name)
+	err := errors.Join(installErr, seedErr)
+	registered := seedRegistered(managed.Name, seed != nil, waits, err)
 	if err := errors.Join(err, r.report(ctx, managed, reconciled, registered)); err != nil {
 		return reconcile.Result{}, err
 	}
-	if registered.Status != corev1beta1.ConditionTrue {
+	if waits != "" || seed == nil {
 		return reconcile.Result{RequeueAfter: waitPeriod}, nil
 	}
 	return reconcile.Result{RequeueAfter: syncPeriod}, nil

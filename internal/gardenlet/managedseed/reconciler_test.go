@@ -249,6 +249,7 @@ func TestManagedSeedFromBeginToEnd(t *testing.T) {
 	m.Annotations = map[string]string{corev1beta1.AnnotationOperation: corev1beta1.OperationRenewKubeconfig}
 	w.must(w.garden.Update(t.Context(), m))
 	w.step()
+	w.wantRegistered(`True Reconciled Seed "child" is registered. Its gardenlet is being changed: The garden has not`)
 	w.step()
 	if m := w.managed(); w.issuer.issued != 2 || len(m.Annotations) > 0 {
 		t.Errorf("%d certificates were issued, annotations are %v", w.issuer.issued, m.Annotations)
