@@ -33,6 +33,12 @@ func TestShootBecomesASeed(t *testing.T) {
 	}
 	manifest := strings.Replace(example(t, "managed-seed.yaml"), "  region: local\n",
 		"  region: local\n  seedName: local-1\n", 1)
+	// Other stories' Shoots must not be placed on it.
+	manifest = strings.Replace(manifest, "        spec:\n          networks:\n",
+		"        spec:\n          settings: {scheduling: {visible: false}}\n          networks:\n", 1)
+	if !strings.Contains(manifest, "seedName: local-1") || !strings.Contains(manifest, "visible: false") {
+		t.Fatalf("the example has another form:\n%s", manifest)
+	}
 	wrong := strings.Replace(manifest, "      seedConfig:", "      noSuchField: true\n      seedConfig:", 1)
 	if out, err := applyText(t, garden, wrong); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
