@@ -21,6 +21,7 @@ type observed struct {
 	invalidReason string // Reason of the condition in this case.
 	resource      *resourcesv1alpha1.ManagedResource
 	usedBy        string // An object in the seed that needs the extension.
+	unregistered  bool   // The ControllerRegistration is being deleted.
 }
 
 // required says whether the extension may be removed. Nothing else than that makes a difference to the

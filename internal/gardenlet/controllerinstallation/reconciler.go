@@ -120,6 +120,9 @@ func (r *Reconciler) Reconcile(
 		}
 	}
 	o.resource = mr
+	if o.unregistered {
+		return reconcile.Result{RequeueAfter: removalPeriod}, nil
+	}
 	return reconcile.Result{RequeueAfter: requiredPeriod}, nil
 }
 
@@ -134,6 +137,7 @@ func (r *Reconciler) objects(
 		o.invalid, o.invalidReason = err, "RegistrationReadError"
 		return nil, err
 	}
+	o.unregistered = registration.DeletionTimestamp != nil
 	var err error
 	if o.usedBy, err = r.usedBy(ctx, registration); err != nil {
 		return nil, err
@@ -180,7 +184,7 @@ func (r *Reconciler) delete(
 		before := installation.DeepCopy()
 		status := &installation.Status
 		status.Conditions = corev1beta1.SetCondition(status.Conditions, required(usedBy), r.Clock.Now())
-		return reconcile.Result{RequeueAfter: requiredPeriod}, kube.PatchStatus(ctx, r.Garden, installation, before)
+		return reconcile.Result{RequeueAfter: removalPeriod}, kube.PatchStatus(ctx, r.Garden, installation, before)
 	}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{
 		Namespace: gardenNamespace, Name: installation.Name,

@@ -17,6 +17,8 @@ const (
 	// requiredPeriod is the interval of the checks whether an extension is in use. Objects of extensions are not watched,
 	// because there are many.
 	requiredPeriod = time.Minute
+	// removalPeriod is the same while the extension is being unregistered or uninstalled, which users wait for.
+	removalPeriod = 5 * time.Second
 	// usersPage bounds what one request returns. The first object is nearly always of the right type.
 	usersPage = 50
 )

@@ -26,7 +26,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Webhook configurations in Shoots that were changed because they could break the cluster.",
 		}),
 		pods: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hortus_gardenlet_care_deleted_pods_total", Help: "Remains of pods that were deleted in Shoots.",
+			Name: "hortus_gardenlet_care_deleted_pods_total", Help: "Failed pods that were deleted in Shoots.",
 		}),
 	}
 	registry.MustRegister(m.checks, m.repairs, m.pods)

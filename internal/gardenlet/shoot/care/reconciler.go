@@ -142,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		removed, err := removeStalePods(ctx, user, shoot.DeletionTimestamp != nil)
 		if removed > 0 {
 			r.Metrics.removePods(removed)
-			ctrl.LoggerFrom(ctx).Info("Deleted remains of pods in the Shoot", "pods", removed)
+			ctrl.LoggerFrom(ctx).Info("Deleted failed pods in the Shoot", "pods", removed)
 		}
 		if err := errors.Join(r.remediate(ctx, o, user), err); err != nil {
 			return reconcile.Result{}, err
@@ -291,8 +291,8 @@ var stalePodReasons = []string{
 	"Evicted", "OutOfCpu", "OutOfcpu", "OutOfMemory", "OutOfmemory", "OutOfDisk", "NodeAffinity", "NodeLost", "Preempting",
 }
 
-// removeStalePods deletes the remains of system pods; while the Shoot is being deleted, of all pods. It returns their
-// number.
+// removeStalePods deletes failed system pods with one of stalePodReasons; while the Shoot is being deleted, those of all
+// namespaces. It returns their number.
 func removeStalePods(ctx context.Context, user client.Client, everywhere bool) (deleted int, err error) {
 	opts := []client.ListOption{client.MatchingFields{"status.phase": string(corev1.PodFailed)}}
 	if !everywhere {
