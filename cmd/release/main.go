@@ -35,6 +35,14 @@ func newCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			folder, err := os.MkdirTemp("", "hortus-release-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(folder) //nolint:errcheck // A temporary folder.
+			if source, err = source.Checkout(cmd.Context(), filepath.Join(folder, "source")); err != nil {
+				return err
+			}
 			version := args[0]
 			if output == "" {
 				output = filepath.Join(".build", "release", version)

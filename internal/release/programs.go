@@ -61,19 +61,8 @@ func (c Compiler) Compile(ctx context.Context, p Program, platform string) (stri
 
 // ReadSource reads the state of a work tree with git.
 func ReadSource(ctx context.Context, folder string) (Source, error) {
-	git := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, "git", args...)
-		cmd.Dir = folder
-		var problems bytes.Buffer
-		cmd.Stderr = &problems
-		out, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(problems.String()))
-		}
-		return string(out), nil
-	}
 	s := Source{Folder: folder}
-	head, err := git("log", "-1", "--format=%H %ct")
+	head, err := git(ctx, folder, "log", "-1", "--format=%H %ct")
 	if err != nil {
 		return s, err
 	}
@@ -83,7 +72,7 @@ func ReadSource(ctx context.Context, folder string) (Source, error) {
 		return s, fmt.Errorf("read the time of commit %s: %w", commit, err)
 	}
 	s.Commit, s.Time = commit, time.Unix(unix, 0).UTC()
-	status, err := git("status", "--porcelain", "--untracked-files=no")
+	status, err := git(ctx, folder, "status", "--porcelain", "--untracked-files=no")
 	if err != nil {
 		return s, err
 	}
@@ -91,4 +80,38 @@ func ReadSource(ctx context.Context, folder string) (Source, error) {
 		s.Changed = append(s.Changed, strings.TrimSpace(line[2:]))
 	}
 	return s, nil
+}
+
+// Checkout writes the files of the commit to a folder and continues with that one, so that changes of the work tree
+// during the build have no effect.
+func (s Source) Checkout(ctx context.Context, folder string) (Source, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return s, err
+	}
+	root, err := git(ctx, s.Folder, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return s, err
+	}
+	root = strings.TrimSpace(root)
+	if _, err := git(ctx, s.Folder, "clone", "--quiet", "--shared", "--no-checkout", root, folder); err != nil {
+		return s, err
+	}
+	if _, err := git(ctx, folder, "checkout", "--quiet", "--detach", s.Commit); err != nil {
+		return s, err
+	}
+	s.Folder = folder
+	return s, nil
+}
+
+func git(ctx context.Context, folder string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = folder
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(problems.String()))
+	}
+	return string(out), nil
 }

@@ -301,6 +301,14 @@ func TestSource(t *testing.T) {
 	if len(s.Commit) != 40 || s.Time.Year() < 2026 {
 		t.Errorf("the commit is %s of %s", s.Commit, s.Time)
 	}
+	copied, err := s.Checkout(t.Context(), filepath.Join(t.TempDir(), "copy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ReadSource(t.Context(), copied.Folder); err != nil || again.Commit != s.Commit ||
+		len(again.Changed) > 0 {
+		t.Errorf("the checkout of %s is %+v (%v)", s.Commit, again, err)
+	}
 	if _, err := ReadSource(t.Context(), t.TempDir()); err == nil {
 		t.Error("a folder that is no work tree has a commit")
 	}

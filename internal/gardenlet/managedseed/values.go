@@ -172,9 +172,13 @@ func imageOf(i *seedmanagementv1alpha1.Image, parent string) string {
 	if i.Ref != nil {
 		return *i.Ref
 	}
-	repository, tag := parent, ""
-	if at := strings.LastIndex(parent, ":"); at > strings.LastIndex(parent, "/") {
-		repository, tag = parent[:at], parent[at+1:]
+	if i.Repository == nil && i.Tag == nil {
+		return parent
+	}
+	repository, _, _ := strings.Cut(parent, "@") // The digest is that of another image.
+	tag := ""
+	if at := strings.LastIndex(repository, ":"); at > strings.LastIndex(repository, "/") {
+		repository, tag = repository[:at], repository[at+1:]
 	}
 	if i.Repository != nil {
 		repository = *i.Repository
