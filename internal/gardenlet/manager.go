@@ -256,8 +256,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	}
 	real, me := clock.RealClock{}, identity()
 	connector := &shoot.Connector{Scheme: m.seed.GetScheme()}
-	images := steps.DefaultImages()
-	images.Hortus = hortusImage
+	images := steps.ImagesFrom(hortusImage, c.Images)
 	shoots := c.Controllers.Shoot
 	states := &shootstate.States{Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name}
 
@@ -308,7 +307,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		(&seed.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real,
 			Config: c, Alive: lease.Alive,
-			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: hortusImage,
+			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: images.Hortus,
 		}).AddToManager(m.garden, m.seed, lease.Resumed()),
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
@@ -327,7 +326,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		}).AddToManager(m.garden, m.seed, *c.Controllers.BackupEntry.ConcurrentSyncs),
 		(&managedseed.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Events: m.garden.GetEventRecorder("gardenlet"), Clock: real,
-			SeedName: c.SeedConfig.Name, Parent: managedseed.Parent{Config: c, Image: hortusImage}, Server: m.access,
+			SeedName: c.SeedConfig.Name, Parent: managedseed.Parent{Config: c, Image: images.Hortus}, Server: m.access,
 			Issuer: &access.Issuer{Garden: m.gardenDirect, Clock: real},
 		}).AddToManager(m.garden),
 		reconciler.AddToManager(m.garden, m.seed, *shoots.ConcurrentSyncs),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/ownership"
 )
 
@@ -174,6 +175,9 @@ func Validate(c *GardenletConfiguration) error {
 			errs = append(errs, fmt.Errorf("featureGates.%s: unknown feature gate (available: %s)", name,
 				strings.Join(slices.Sorted(maps.Keys(featureGates)), ", ")))
 		}
+	}
+	for _, err := range image.Repositories(c.Images).Validate() {
+		errs = append(errs, fmt.Errorf("images.%w", err))
 	}
 	switch c.LogLevel {
 	case "error", "info", "debug":

@@ -41,8 +41,9 @@ type GardenletConfiguration struct {
 	// or that are rolled anyway, the version of the hash that depends on fewer changes of their providerConfig and more of
 	// their kubelets. Other pools keep theirs.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// images override where images are pulled from, by name: hortus, etcd, coredns, pause, kube-apiserver, ... The tag is
-	// kept.
+	// images are repositories from which images are pulled instead of the public ones, by name: coredns, hortus,
+	// kube-apiserver, kube-controller-manager, kube-proxy, kube-scheduler, kubelet, pause. Tags and digests are kept. Not
+	// part of Gardener.
 	Images map[string]string `json:"images,omitempty"`
 }
 

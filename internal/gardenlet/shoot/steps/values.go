@@ -64,12 +64,17 @@ type Images struct {
 }
 
 // DefaultImages are the public images.
-func DefaultImages() Images {
+func DefaultImages() Images { return ImagesFrom(image.Hortus(), nil) }
+
+// ImagesFrom are the public images, with the given image of Hortus, or what the repositories have instead.
+func ImagesFrom(hortus string, repositories image.Repositories) Images {
+	of := func(public func(version string) string) func(version string) string {
+		return func(version string) string { return repositories.Of(public(version)) }
+	}
 	return Images{
-		Hortus: image.Hortus(), CoreDNS: image.CoreDNS, Pause: image.Pause,
-		KubeAPIServer: image.KubeAPIServer, KubeControllerManager: image.KubeControllerManager,
-		KubeScheduler: image.KubeScheduler,
-		KubeProxy:     image.KubeProxy, Kubelet: image.Kubelet,
+		Hortus: repositories.Of(hortus), CoreDNS: repositories.Of(image.CoreDNS), Pause: repositories.Of(image.Pause),
+		KubeAPIServer: of(image.KubeAPIServer), KubeControllerManager: of(image.KubeControllerManager),
+		KubeScheduler: of(image.KubeScheduler), KubeProxy: of(image.KubeProxy), Kubelet: of(image.Kubelet),
 	}
 }
 
