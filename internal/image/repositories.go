@@ -12,8 +12,8 @@ var Replaceable = []string{
 	"coredns", "hortus", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet", "pause",
 }
 
-// Repositories are repositories of images by the names of the images, such as kube-apiserver. An image keeps its tag and
-// its digest there.
+// Repositories are repositories of images by the names of the images, such as kube-apiserver. An image keeps its tag
+// and its digest there.
 type Repositories map[string]string
 
 // Of returns the image in its repository, or the same image if there is none for it.

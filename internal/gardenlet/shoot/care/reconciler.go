@@ -291,8 +291,8 @@ var stalePodReasons = []string{
 	"Evicted", "OutOfCpu", "OutOfcpu", "OutOfMemory", "OutOfmemory", "OutOfDisk", "NodeAffinity", "NodeLost", "Preempting",
 }
 
-// removeStalePods deletes failed system pods with one of stalePodReasons; while the Shoot is being deleted, those of all
-// namespaces. It returns their number.
+// removeStalePods deletes failed system pods with one of stalePodReasons; while the Shoot is being deleted, those of
+// all namespaces. It returns their number.
 func removeStalePods(ctx context.Context, user client.Client, everywhere bool) (deleted int, err error) {
 	opts := []client.ListOption{client.MatchingFields{"status.phase": string(corev1.PodFailed)}}
 	if !everywhere {
