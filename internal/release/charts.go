@@ -1,13 +1,12 @@
 package release
 
 import (
+	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"testing/fstest"
 
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
@@ -24,32 +23,25 @@ var (
 
 // writeCharts packs the charts with the version of the release and its image, by digest, as the default.
 func writeCharts(o Options, digest string) error {
+	folder, err := os.MkdirTemp("", "hortus-charts-")
+	if err != nil {
+		return fmt.Errorf("charts: %w", err)
+	}
+	defer os.RemoveAll(folder) //nolint:errcheck // A temporary folder.
+	if err := os.CopyFS(folder, charts.FS); err != nil {
+		return fmt.Errorf("copy charts: %w", err)
+	}
 	version := strings.TrimPrefix(o.Version, "v")
 	for _, name := range Charts {
-		files := fstest.MapFS{}
-		err := fs.WalkDir(charts.FS, name, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			data, err := fs.ReadFile(charts.FS, path)
-			if err != nil {
-				return err
-			}
-			text := string(data)
-			switch path {
-			case name + "/Chart.yaml":
-				text = appVersionLine.ReplaceAllString(text, "")
-				text = versionLine.ReplaceAllString(text, "version: "+version+"\nappVersion: "+o.Version)
-			case name + "/values.yaml":
-				text = imageLine.ReplaceAllString(text, "image: "+o.reference()+"@"+digest)
-			}
-			files[path] = &fstest.MapFile{Data: []byte(text)}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("read chart %s: %w", name, err)
+		about, values := filepath.Join(folder, name, "Chart.yaml"), filepath.Join(folder, name, "values.yaml")
+		if err := errors.Join(
+			replace(about, appVersionLine, ""),
+			replace(about, versionLine, "version: "+version+"\nappVersion: "+o.Version),
+			replace(values, imageLine, "image: "+o.reference()+"@"+digest),
+		); err != nil {
+			return err
 		}
-		packed, err := chart.Archive(files, name, name)
+		packed, err := chart.Archive(os.DirFS(folder), name, name)
 		if err != nil {
 			return err
 		}
@@ -57,6 +49,18 @@ func writeCharts(o Options, digest string) error {
 		if err := os.WriteFile(file, packed, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", file, err)
 		}
+	}
+	return nil
+}
+
+// replace replaces what matches in a file.
+func replace(file string, what *regexp.Regexp, by string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	if err := os.WriteFile(file, what.ReplaceAllLiteral(data, []byte(by)), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
 }

@@ -138,24 +138,12 @@ func readImage(t *testing.T, file, reference string) v1.ImageIndex {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := tar.NewReader(bytes.NewReader(data))
-	for {
-		header, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := filepath.Join(folder, header.Name)
+	for name, content := range unpacked(t, bytes.NewReader(data)) {
+		to := filepath.Join(folder, name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(to, content, 0o600); err != nil {
+		if err := os.WriteFile(to, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,23 +175,30 @@ func filesOf(t *testing.T, img v1.Image) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := tar.NewReader(content)
-		for {
-			header, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files[header.Name] = string(data)
-		}
+		maps.Copy(files, unpacked(t, content))
 	}
 	return files
+}
+
+// unpacked returns the contents of an archive by their names.
+func unpacked(t *testing.T, archive io.Reader) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	r := tar.NewReader(archive)
+	for {
+		header, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(content)
+	}
 }
 
 func TestChartsInstallTheImageOfTheRelease(t *testing.T) {

@@ -163,7 +163,7 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 	}
 }
 
-// decidesLater says whether a plugin tells the client to retry.
+// decidesLater reports whether a plugin asks the client to retry.
 func decidesLater(
 	t *testing.T, plugin admission.Interface, resource string, operation admission.Operation,
 	object func(string) client.Object,
