@@ -48,8 +48,7 @@ func file(t testing.TB, folder string, s *store.Store, kind chain.Kind, last int
 	return filepath.Join(folder, prefix, object(t, s, kind, last).Name())
 }
 
-// object returns the object that ends at a revision. A delta may begin later than the end of the previously requested
-// one: on a busy machine a request can result in two.
+// object returns the object that ends at a revision.
 func object(t testing.TB, s *store.Store, kind chain.Kind, last int64) chain.Object {
 	t.Helper()
 	l, err := s.List(context.Background())

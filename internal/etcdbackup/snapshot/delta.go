@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -169,12 +170,18 @@ func (s *session) landed(ctx context.Context, err error) error {
 	s.mu.Unlock()
 	s.update(func(st *etcdbackup.Status) { st.SavedRevision = s.saved })
 	s.answerDeltas()
-	if len(s.pending.records) >= s.Options.DeltaBytes || s.pending.events > 0 &&
-		s.Clock.Since(s.pending.since) >= s.Options.DeltaPeriod ||
-		len(s.waitingDelta) > 0 {
+	if s.isDue() || s.pending.events > 0 && s.Clock.Since(s.pending.since) >= s.Options.DeltaPeriod {
 		s.flush(ctx)
 	}
 	return nil
+}
+
+// isDue tells whether the pending batch is large enough for a delta, or reaches a revision that was requested. A
+// request often comes before the events that it waits for; they become one delta, however many answers of the watch
+// they take.
+func (s *session) isDue() bool {
+	return len(s.pending.records) >= s.Options.DeltaBytes ||
+		slices.ContainsFunc(s.waitingDelta, func(w waiting) bool { return w.revision <= s.seen })
 }
 
 // request handles one request of Snapshot.
@@ -191,7 +198,9 @@ func (s *session) request(ctx context.Context, r request) error {
 	}
 	s.waitingDelta = append(s.waitingDelta, waiting{r, now})
 	s.answerDeltas()
-	s.flush(ctx)
+	if s.isDue() {
+		s.flush(ctx)
+	}
 	return nil
 }
 

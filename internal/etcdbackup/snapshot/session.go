@@ -265,8 +265,7 @@ func (s *session) watch(ctx context.Context) error {
 			if err = s.add(r.Events); errors.Is(err, errGap) {
 				return s.gap(ctx, err.Error())
 			}
-			// Requests may come before the events that they wait for.
-			if err == nil && (len(s.pending.records) >= s.Options.DeltaBytes || len(s.waitingDelta) > 0) {
+			if err == nil && s.isDue() {
 				s.flush(ctx)
 			}
 		case <-period.C():

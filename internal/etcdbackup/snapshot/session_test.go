@@ -43,3 +43,29 @@ func TestUntilFull(t *testing.T) {
 		})
 	}
 }
+
+func TestIsDue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seen      int64
+		bytes     int
+		requested []int64
+		want      bool
+	}{
+		"nothing is requested, little is pending":            {seen: 12, bytes: 99},
+		"enough for a delta is pending":                      {seen: 12, bytes: 100, want: true},
+		"the events of the request have not all arrived yet": {seen: 12, bytes: 10, requested: []int64{13}},
+		"the requested revision is pending":                  {seen: 13, bytes: 10, requested: []int64{13}, want: true},
+		"one of two requests can be answered":                {seen: 13, bytes: 10, requested: []int64{15, 13}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &session{Taker: &Taker{Options: Options{DeltaBytes: 100}}, seen: tc.seen}
+			s.pending.records = make([]byte, tc.bytes)
+			for _, r := range tc.requested {
+				s.waitingDelta = append(s.waitingDelta, waiting{revision: r})
+			}
+			if got := s.isDue(); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
