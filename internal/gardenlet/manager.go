@@ -346,7 +346,8 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			RemediateWebhooks: *c.Controllers.ShootCare.WebhookRemediatorEnabled, Metrics: care.NewMetrics(registry),
 		}).AddToManager(m.garden, *c.Controllers.ShootCare.ConcurrentSyncs, lease.Resumed()),
 		(&shootstate.Reconciler{
-			Garden: m.gardenDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"), States: states,
+			Garden: m.gardenDirect, Shoots: m.garden.GetClient(), Clock: real,
+			Events: m.garden.GetEventRecorder("gardenlet"), States: states,
 			SyncPeriod: c.Controllers.ShootState.SyncPeriod.Duration, Jitter: maintenance.HashJitter(0),
 		}).AddToManager(m.garden, m.states, *c.Controllers.ShootState.ConcurrentSyncs),
 	)

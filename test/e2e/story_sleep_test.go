@@ -195,7 +195,7 @@ func cling(t *testing.T, kubeconfig string) {
 	for _, deployment := range []string{"keeper", "kept"} {
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, "--timeout=10m")
 	}
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/stuck", "--timeout=10m")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/stuck", "pod/deaf", "--timeout=10m")
 	kubectl(t, kubeconfig, "rollout", "restart", "deployment/keeper")
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/keeper", "--timeout=10m")
 	if starts := kubectl(t, kubeconfig, "exec", "deployment/keeper", "--", "cat", "/data/starts"); strings.Count(starts,

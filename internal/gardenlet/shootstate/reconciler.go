@@ -43,6 +43,7 @@ const (
 // Reconciler keeps the ShootStates of one seed current.
 type Reconciler struct {
 	Garden client.Client // Direct reads: Decide needs the newest status.
+	Shoots client.Reader // From the cache, for their existence.
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
 	States *States
@@ -69,11 +70,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
 	shoot := &corev1beta1.Shoot{}
-	if err := r.Garden.Get(ctx, req.NamespacedName, shoot); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(req.NamespacedName)
-			return reconcile.Result{}, nil
+	err := r.Garden.Get(ctx, req.NamespacedName, shoot)
+	if apierrors.IsForbidden(err) {
+		// A gardenlet may not read a Shoot that has gone. One of its own is forbidden, too, until the API server has seen
+		// its seed.
+		if cached := r.Shoots.Get(ctx, req.NamespacedName, shoot); apierrors.IsNotFound(cached) {
+			err = cached
 		}
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("read Shoot %s: %w", req.NamespacedName, err)
 	}
 	if reason, ok := Decide(shoot, r.States.SeedName); !ok {

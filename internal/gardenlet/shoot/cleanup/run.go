@@ -139,9 +139,14 @@ func list(
 	return nil
 }
 
+// remove requests the deletion of an object. It leaves the grace period to the object first: a Pod that ignores the
+// signal to end would otherwise run for as long as the step allows.
 func remove(ctx context.Context, shoot client.Client, o *metav1.PartialObjectMetadata, grace time.Duration) error {
-	err := shoot.Delete(ctx, o, client.GracePeriodSeconds(int64(grace.Seconds())),
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
+	if grace == 0 || o.DeletionTimestamp != nil {
+		options = append(options, client.GracePeriodSeconds(int64(grace.Seconds())))
+	}
+	err := shoot.Delete(ctx, o, options...)
 	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("delete %s: %w", client.ObjectKeyFromObject(o), err)
 	}

@@ -15,7 +15,8 @@ import (
 type Step struct {
 	Name  string
 	Kinds []schema.GroupVersionKind
-	// Grace is the grace period of a deletion; Finalize is the time after which finalizers are removed.
+	// Grace is the longest grace period of a deletion: Pods have their own, and get it unless it is longer. Finalize is
+	// the time after which finalizers are removed.
 	Grace, Finalize time.Duration
 }
 
@@ -135,7 +136,7 @@ type Action int
 
 const (
 	Keep     Action = iota // Leave it alone; it does not count as remaining.
-	Delete                 // Request its deletion.
+	Delete                 // Request its deletion, or shorten the grace period of one.
 	Wait                   // Its deletion is in progress, and its time is not over.
 	Finalize               // Its time is over: remove the finalizers.
 )
@@ -150,6 +151,9 @@ func Decide(step Step, kind string, o metav1.Object, now time.Time) Action {
 	}
 	if o.GetDeletionTimestamp().Add(step.Finalize).Before(now) && len(o.GetFinalizers()) > 0 {
 		return Finalize
+	}
+	if own := o.GetDeletionGracePeriodSeconds(); own != nil && time.Duration(*own)*time.Second > step.Grace {
+		return Delete
 	}
 	return Wait
 }

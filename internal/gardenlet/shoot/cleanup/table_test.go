@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -98,6 +99,14 @@ func TestDecide(t *testing.T) {
 		},
 		"a Pod in deletion for six minutes, without": {
 			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute)}, Wait,
+		},
+		"a Pod in deletion with a grace period of its own": {
+			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(-time.Minute), DeletionGracePeriodSeconds: ptr.To[int64](60)},
+			Wait,
+		},
+		"a Pod in deletion with a grace period of an hour": {
+			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(-time.Hour), DeletionGracePeriodSeconds: ptr.To[int64](3600)},
+			Delete,
 		},
 		"a Pod in deletion for four minutes": {
 			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(4 * time.Minute), Finalizers: []string{"x"}}, Wait,

@@ -181,8 +181,8 @@ func (s *side) restart() {
 		Garden: garden, Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{}, SeedName: s.seed.Name,
 	}
 	s.saver = &shootstate.Reconciler{
-		Garden: garden, Clock: m.clock, Events: &events.FakeRecorder{}, States: states, SyncPeriod: time.Hour,
-		Jitter: maintenance.HashJitter(0),
+		Garden: garden, Shoots: m.garden(), Clock: m.clock, Events: &events.FakeRecorder{}, States: states,
+		SyncPeriod: time.Hour, Jitter: maintenance.HashJitter(0),
 	}
 	s.dirty = nil
 }

@@ -66,7 +66,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) restart() {
 	w.events = events.NewFakeRecorder(100)
 	w.r = &shootstate.Reconciler{
-		Garden: w.garden, Clock: w.clock, Events: w.events, SyncPeriod: syncPeriod, Jitter: maintenance.HashJitter(0),
+		Garden: w.garden, Shoots: w.Client, Clock: w.clock, Events: w.events,
+		SyncPeriod: syncPeriod, Jitter: maintenance.HashJitter(0),
 		States: &shootstate.States{Garden: w.garden, Seed: w.Client, Clock: w.clock, SeedName: w.seed.Name},
 	}
 }

@@ -135,6 +135,21 @@ func TestRestoresAreNotDisturbed(t *testing.T) {
 	}
 }
 
+// The seed authorizer refuses the read of a Shoot that does not exist.
+func TestDeletedShootIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.persist("ca", "one")
+	w.pass()
+	confirm := []byte(`{"metadata":{"annotations":{"` + corev1beta1.AnnotationConfirmationDeletion + `":"true"}}}`)
+	w.must(w.Client.Patch(w.ctx, w.shoot, client.RawPatch(types.MergePatchType, confirm)))
+	w.must(w.Client.Delete(w.ctx, w.shoot))
+	key := client.ObjectKeyFromObject(w.shoot)
+	if err := w.garden.Get(w.ctx, key, &corev1beta1.Shoot{}); !apierrors.IsForbidden(err) {
+		t.Fatalf("the gardenlet reads the deleted Shoot: %v, want forbidden", err)
+	}
+	w.pass()
+}
+
 func TestNamespaceThatLostEverythingIsNotSaved(t *testing.T) {
 	w := newWorld(t)
 	w.persist("ca", "one")
