@@ -38,6 +38,7 @@ import (
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/gardenlet/access"
 	"hortus.dev/hortus/internal/gardenlet/backupbucket"
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
@@ -311,7 +312,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		}).AddToManager(m.garden, m.seed, lease.Resumed()),
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
-			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates,
+			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real},
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&seedextension.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,

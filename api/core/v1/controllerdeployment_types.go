@@ -21,7 +21,7 @@ type ControllerDeployment struct {
 	// none.
 	// +optional
 	InjectGardenKubeconfig *bool `json:"injectGardenKubeconfig,omitempty"`
-	// resources are objects of the namespace garden that the chart's values refer to.
+	// resources are objects of the namespace garden that the chart's values refer to. No effect here.
 	// +optional
 	// +patchMergeKey=name
 	// +patchStrategy=merge
@@ -53,7 +53,7 @@ type HelmControllerDeployment struct {
 	// values of the chart, which the gardenlet completes with the key gardener.
 	// +optional
 	Values *runtime.RawExtension `json:"values,omitempty"`
-	// ociRepository holds the chart. Excludes rawChart. No effect here: charts are not pulled.
+	// ociRepository holds the chart. Excludes rawChart.
 	// +optional
 	OCIRepository *OCIRepository `json:"ociRepository,omitempty"`
 }

@@ -115,6 +115,7 @@ func matrix() map[string][]target {
 				"a-shoot.ssh-keypair.old", "a-shoot.monitoring", "a-shoot.else", "unused"),
 			namespaced("", "garden-b", "b-cloud", "b-shoot.ssh-keypair"),
 			namespaced("", "garden-shared", "cloud", "b-cloud", "b-shared.ssh-keypair"),
+			namespaced("", "garden", "a-registry", "b-registry", "ca-of-registries"),
 			namespaced("", "garden", "a-backup", "b-backup", "b-managed-backup", "generated-bucket-a-bucket",
 				"generated-bucket-b-bucket", "generated-bucket-b-old-bucket", "b-old-cloud", "hortus-apiserver"),
 			namespaced("", "gardener-system-shoot-issuer", "a--a-shoot-uid", "b--b-shoot-uid", "b--a-shoot-uid"),
@@ -193,7 +194,7 @@ func TestNothingOfOthers(t *testing.T) {
 		}
 		for _, namespace := range []string{"", "garden-b", "seed-b", "garden"} {
 			for _, name := range []string{"c", "b-shoot", "b-cloud", "b-uid", "b-backup", "b-bucket", "b-entry", "b-binding",
-				"b-profile", "b-bastion", "b-request", "b-installation",
+				"b-profile", "b-bastion", "b-request", "b-installation", "b-registry",
 				"b-deployment", "b-shoot.ca-client", "b-shoot.ssh-keypair", "generated-bucket-b-bucket", "garden-b", "seed-b",
 				"any"} {
 				if rule.kind == "Event" && namespace == "garden" {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
@@ -56,6 +57,7 @@ func (f *Feed) sources() []source {
 		own(SecretBinding, &corev1beta1.SecretBinding{}),
 		own(CredentialsBinding, &securityv1alpha1.CredentialsBinding{}),
 		own(ControllerInstallation, &corev1beta1.ControllerInstallation{}),
+		own(ControllerDeployment, &corev1v1.ControllerDeployment{}),
 		own(BackupBucket, &corev1beta1.BackupBucket{}),
 		own(BackupEntry, &corev1beta1.BackupEntry{}),
 		own(Bastion, &operationsv1alpha1.Bastion{}),

@@ -33,7 +33,7 @@ const (
 // passing lists the kinds whose needs are visible to everybody who may see the object. The needs of other kinds are
 // visible to the object's own Seeds; they are counted per Seed, so that a lookup of a Secret of ten thousand Shoots
 // visits none of them.
-var passing = []Kind{BackupBucket, CredentialsBinding, ManagedSeed, SecretBinding}
+var passing = []Kind{BackupBucket, ControllerDeployment, CredentialsBinding, ManagedSeed, SecretBinding}
 
 // Ref names an object.
 type Ref struct {
@@ -53,8 +53,9 @@ type Node struct {
 	With []Ref
 }
 
-// Graph of relations. It is safe for concurrent use. Its paths are short: only bindings, buckets and ManagedSeeds are
-// between an object and the Seeds that need it, and no path leads through a Seed or a Shoot. So there are no cycles.
+// Graph of relations. It is safe for concurrent use. Its paths are short: only bindings, buckets, ControllerDeployments
+// and ManagedSeeds are between an object and the Seeds that need it, and no path leads through a Seed or a Shoot. So
+// there are no cycles.
 type Graph struct {
 	mu       sync.RWMutex
 	vertices map[Ref]*vertex

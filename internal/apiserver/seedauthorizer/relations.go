@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
@@ -43,6 +44,8 @@ func Of(object runtime.Object) (Ref, Node, bool) {
 			node.Needs = []Ref{{ControllerDeployment, "", o.Spec.DeploymentRef.Name}}
 		}
 		return Ref{ControllerInstallation, "", o.Name}, node, true
+	case *corev1v1.ControllerDeployment:
+		return Ref{ControllerDeployment, "", o.Name}, Node{Needs: ofChart(o.Helm)}, true
 	case *corev1beta1.BackupBucket:
 		needs := append(objectRef(o.Spec.CredentialsRef, ""), secretRef(o.Spec.SecretRef, "")...)
 		return Ref{BackupBucket, "", o.Name},
@@ -63,6 +66,22 @@ func Of(object runtime.Object) (Ref, Node, bool) {
 		return Ref{CertificateSigningRequest, "", o.Name}, node, true
 	}
 	return Ref{}, Node{}, false
+}
+
+// ofChart are the Secrets for a chart in a registry.
+func ofChart(helm *corev1v1.HelmControllerDeployment) []Ref {
+	var needs []Ref
+	if helm == nil || helm.OCIRepository == nil {
+		return nil
+	}
+	for _, secret := range []*corev1.LocalObjectReference{
+		helm.OCIRepository.PullSecretRef, helm.OCIRepository.CABundleSecretRef,
+	} {
+		if secret != nil && secret.Name != "" {
+			needs = append(needs, Ref{Secret, corev1beta1.GardenNamespace, secret.Name})
+		}
+	}
+	return needs
 }
 
 func ofShoot(s *corev1beta1.Shoot) Node {

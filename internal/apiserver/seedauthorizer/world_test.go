@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
@@ -51,6 +52,13 @@ func objects() []runtime.Object {
 	installation := func(name, seed, deployment string) *corev1beta1.ControllerInstallation {
 		return &corev1beta1.ControllerInstallation{ObjectMeta: named("", name), Spec: corev1beta1.ControllerInstallationSpec{
 			SeedRef: &corev1.ObjectReference{Name: seed}, DeploymentRef: &corev1.ObjectReference{Name: deployment}}}
+	}
+	deployment := func(name, pullSecret, ca string) *corev1v1.ControllerDeployment {
+		return &corev1v1.ControllerDeployment{ObjectMeta: named("", name), Helm: &corev1v1.HelmControllerDeployment{
+			OCIRepository: &corev1v1.OCIRepository{
+				PullSecretRef:     &corev1.LocalObjectReference{Name: pullSecret},
+				CABundleSecretRef: &corev1.LocalObjectReference{Name: ca},
+			}}}
 	}
 	bucket := func(name, seed, secret string) *corev1beta1.BackupBucket {
 		return &corev1beta1.BackupBucket{ObjectMeta: named("", name),
@@ -136,6 +144,8 @@ func objects() []runtime.Object {
 		shootOn("garden-shared", "a-identified", "a", "a", bound("a-identified")),
 		shootOn("garden-shared", "b-identified", "b", "b", bound("b-identified")),
 		installation("a-installation", "a", "a-deployment"), installation("b-installation", "b", "b-deployment"),
+		deployment("a-deployment", "a-registry", "ca-of-registries"),
+		deployment("b-deployment", "b-registry", "ca-of-registries"),
 		bucket("a-bucket", "a", "a-backup"), bucket("b-bucket", "b", "b-backup"), bucket("b-old-bucket", "b", "b-old-cloud"),
 		entry("garden-a", "a-entry", "a-bucket", "a", "a"), entry("garden-b", "b-entry", "b-bucket", "b", "b"),
 		entry("garden-a", "moving-entry", "b-old-bucket", "a", "b"), // Was moved from b and is still in its bucket.

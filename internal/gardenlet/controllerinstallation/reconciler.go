@@ -21,6 +21,7 @@ import (
 	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/reconnect"
@@ -41,6 +42,8 @@ type Reconciler struct {
 	SeedName, GardenIdentity string
 	// FeatureGates of the gardenlet are passed to extensions.
 	FeatureGates map[string]bool
+	// Charts pulls the charts that are in registries.
+	Charts *oci.Puller
 }
 
 // AddToManager registers the controller. The manager's cache is for the garden.
@@ -158,7 +161,12 @@ func (r *Reconciler) objects(
 		o.invalid, o.invalidReason = err, "ChartInformationInvalid"
 		return nil, err
 	}
-	objects, err := render(installation, registration, deployment, seed, r.GardenIdentity, r.FeatureGates)
+	archive, err := r.chart(ctx, installation, deployment)
+	if err != nil {
+		o.invalid, o.invalidReason = err, "ChartCannotBePulled"
+		return nil, err
+	}
+	objects, err := render(archive, installation, registration, deployment, seed, r.GardenIdentity, r.FeatureGates)
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
 		return nil, reconcile.TerminalError(err)
@@ -198,5 +206,6 @@ func (r *Reconciler) delete(
 	if _, err := kube.Delete(ctx, r.Seed, secret); err != nil {
 		return reconcile.Result{}, err
 	}
+	r.Charts.Forget(installation.Name)
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, installation, finalizer)
 }

@@ -29,7 +29,7 @@ const (
 )
 
 // errNoChart says that a deployment can't be installed by this gardenlet.
-var errNoChart = errors.New("the ControllerDeployment has no helm.rawChart")
+var errNoChart = errors.New("the ControllerDeployment has no chart in helm")
 
 // namespaceOf is where an extension runs.
 func namespaceOf(installation *corev1beta1.ControllerInstallation) string {
@@ -53,17 +53,17 @@ func desiredNamespace(
 	}}
 }
 
-// render returns the objects of an extension: its namespace and what its chart makes of the deployment's values, to
-// which the key gardener is added with what an extension has to know of its surroundings.
+// render returns the objects of an extension: its namespace and what the chart in the archive makes of the deployment's
+// values, to which the key gardener is added with what an extension has to know of its surroundings.
 func render(
-	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
+	archive []byte, installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
 	deployment *corev1v1.ControllerDeployment,
 	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool,
 ) ([]client.Object, error) {
-	if deployment.Helm == nil || len(deployment.Helm.RawChart) == 0 {
+	if deployment.Helm == nil || len(archive) == 0 {
 		return nil, errNoChart
 	}
-	loaded, err := chart.LoadArchive(deployment.Helm.RawChart)
+	loaded, err := chart.LoadArchive(archive)
 	if err != nil {
 		return nil, err
 	}

@@ -28,11 +28,11 @@ func rendered(t *testing.T, template, values string, seed *corev1beta1.Seed) map
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployment := &corev1v1.ControllerDeployment{Helm: &corev1v1.HelmControllerDeployment{RawChart: archive}}
+	deployment := &corev1v1.ControllerDeployment{Helm: &corev1v1.HelmControllerDeployment{}}
 	if values != "" {
 		deployment.Helm.Values = &runtime.RawExtension{Raw: []byte(values)}
 	}
-	objects, err := render(
+	objects, err := render(archive,
 		&corev1beta1.ControllerInstallation{ObjectMeta: metav1.ObjectMeta{Name: "notice-blue"}},
 		&corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "notice"}},
 		deployment, seed, "garden-1", map[string]bool{"Gate": true})

@@ -20,6 +20,7 @@ import (
 	"hortus.dev/hortus/extension"
 	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/component/managedresource"
+	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/internal/gardenlet/seedextension"
 	"hortus.dev/hortus/internal/kube"
@@ -157,7 +158,7 @@ func TestSimulateControllerInstallations(t *testing.T) {
 		w.Process("gardenlet", garden, func(p *sim.Process) error {
 			return (&controllerinstallation.Reconciler{
 				Garden: p.In(garden).Direct(), Seed: p.In(cluster).Direct(), Clock: w.Clock(),
-				SeedName: "a", GardenIdentity: "garden",
+				SeedName: "a", GardenIdentity: "garden", Charts: &oci.Puller{Clock: w.Clock()},
 			}).AddToManager(p, p.In(cluster), 1)
 		})
 		installation := func() *corev1beta1.ControllerInstallation {

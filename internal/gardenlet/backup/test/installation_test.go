@@ -9,6 +9,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/test/env"
 )
@@ -39,7 +40,9 @@ func TestExtensionsStayAsLongAsObjectsInTheSeedNeedThem(t *testing.T) {
 		}}
 	w.Create(t, i, bucket)
 	w.must(w.Client.Delete(w.ctx, i))
-	r := &controllerinstallation.Reconciler{Garden: w.Client, Seed: w.Client, Clock: clock, SeedName: s.object.Name}
+	r := &controllerinstallation.Reconciler{
+		Garden: w.Client, Seed: w.Client, Clock: clock, SeedName: s.object.Name, Charts: &oci.Puller{Clock: clock},
+	}
 	step := func() {
 		t.Helper()
 		w.read(i)

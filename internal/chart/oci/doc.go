@@ -1,0 +1,2 @@
+// Package oci pulls Helm charts from OCI registries.
+package oci
