@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -37,7 +36,7 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/protection"
 	"hortus.dev/hortus/internal/controllermanager/seed"
 	"hortus.dev/hortus/internal/controllermanager/shoot"
-	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 type options struct {
@@ -127,13 +126,19 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("find the garden: %w", err)
 	}
-	if err := kube.WaitForAPI(ctx, restConfig, "/apis/core.gardener.cloud/v1beta1"); err != nil {
+	probes, err := reconnect.ServeProbes(ctx, o.healthAddress)
+	if err != nil {
+		return err
+	}
+	defer probes.Close()
+	if err := reconnect.Wait(ctx, restConfig, "/apis/"+corev1beta1.SchemeGroupVersion.String()); err != nil {
 		return err
 	}
 	mgr, err := newManager(ctx, restConfig, o, clock.RealClock{})
 	if err != nil {
 		return err
 	}
+	probes.Ready()
 	return mgr.Start(ctx)
 }
 
@@ -147,7 +152,6 @@ func newManager(
 		Scheme: newScheme(),
 		// Only tests run several managers in one process.
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: new(true)},
-		HealthProbeBindAddress:        o.healthAddress,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "hortus-controller-manager",
@@ -169,12 +173,6 @@ func newManager(
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
 	if err := addControllers(ctx, mgr, o, clock); err != nil {
-		return nil, err
-	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, err
-	}
-	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
 	return mgr, nil

@@ -42,7 +42,7 @@ func start(t *testing.T) *garden {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	o := options{healthAddress: "0", metricsAddress: "0", stale: stale.Default()}
+	o := options{metricsAddress: "0", stale: stale.Default()}
 	mgr, err := newManager(ctx, e.Config, o, clock.RealClock{})
 	if err != nil {
 		cancel()

@@ -14,6 +14,7 @@ import (
 
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 // envImage names the image with every part of Hortus. The chart sets it to the image it runs.
@@ -62,11 +63,11 @@ func setLogger(level string) {
 // Run runs the gardenlet. It returns when ctx ends or when an essential part fails.
 func Run(ctx context.Context, c *config.GardenletConfiguration, hortusImage string) error {
 	setLogger(c.LogLevel)
-	probes, err := serveProbes(ctx, address(c.Server.HealthProbes))
+	probes, err := reconnect.ServeProbes(ctx, address(c.Server.HealthProbes))
 	if err != nil {
 		return err
 	}
-	defer probes.close()
+	defer probes.Close()
 	m, err := newManager(ctx, c)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func Run(ctx context.Context, c *config.GardenletConfiguration, hortusImage stri
 	if err := m.addControllers(ctx, c, hortusImage); err != nil {
 		return err
 	}
-	probes.ready.Store(true)
+	probes.Ready()
 	if err := m.garden.Start(ctx); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}

@@ -17,12 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 type options struct {
@@ -81,7 +80,12 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("find the garden: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = -1, 0 // The API server's priority and fairness limits requests, not this client.
-	if err := kube.WaitForAPI(ctx, restConfig, "/apis/core.gardener.cloud/v1beta1"); err != nil {
+	probes, err := reconnect.ServeProbes(ctx, o.healthAddress)
+	if err != nil {
+		return err
+	}
+	defer probes.Close()
+	if err := reconnect.Wait(ctx, restConfig, "/apis/"+corev1beta1.SchemeGroupVersion.String()); err != nil {
 		return err
 	}
 	o.metrics = NewMetrics(ctrlmetrics.Registry)
@@ -89,6 +93,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	probes.Ready()
 	return mgr.Start(ctx)
 }
 
@@ -98,7 +103,6 @@ func newManager(
 ) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                        newScheme(),
-		HealthProbeBindAddress:        o.healthAddress,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "hortus-scheduler-" + o.name,
@@ -124,12 +128,6 @@ func newManager(
 		Metrics: o.metrics,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
-		return nil, err
-	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, err
-	}
-	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
 	return mgr, nil

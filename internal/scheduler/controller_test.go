@@ -299,7 +299,7 @@ func TestPendingShootsAreTriggered(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := newManager(ctx, g.Config,
-		options{name: "default-scheduler", workers: 2, healthAddress: "0", metricsAddress: "0"}, MinimalDistance,
+		options{name: "default-scheduler", workers: 2, metricsAddress: "0"}, MinimalDistance,
 		onlyWhenTriggered{})
 	if err != nil {
 		cancel()

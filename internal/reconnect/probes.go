@@ -1,4 +1,4 @@
-package gardenlet
+package reconnect
 
 import (
 	"context"
@@ -16,21 +16,20 @@ import (
 // probeTimeout bounds the header of a probe's request, which the kubelet sends at once.
 const probeTimeout = 5 * time.Second
 
-// probes answers /healthz and /readyz. Those of a manager are served only after its start, and the kubelet would
-// restart a gardenlet that waits for its API servers before.
-type probes struct {
-	// ready makes /readyz succeed: the controllers run, or wait to be elected.
+// Probes answers /healthz and /readyz. Those of a manager are served only after its start, and the kubelet would
+// restart a process that waits for its API servers before.
+type Probes struct {
 	ready  atomic.Bool
 	server *http.Server
 }
 
-// serveProbes serves until close is called.
-func serveProbes(ctx context.Context, address string) (*probes, error) {
+// ServeProbes serves until Close is called.
+func ServeProbes(ctx context.Context, address string) (*Probes, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for health probes: %w", err)
 	}
-	p := &probes{}
+	p := &Probes{}
 	p.server = &http.Server{Handler: p.handler(), ReadHeaderTimeout: probeTimeout}
 	go func() {
 		if err := p.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -40,7 +39,13 @@ func serveProbes(ctx context.Context, address string) (*probes, error) {
 	return p, nil
 }
 
-func (p *probes) handler() http.Handler {
+// Ready makes /readyz succeed: the controllers run, or wait to be elected.
+func (p *Probes) Ready() { p.ready.Store(true) }
+
+// Close ends the server, as the process is about to.
+func (p *Probes) Close() { _ = p.server.Close() }
+
+func (p *Probes) handler() http.Handler {
 	mux := http.NewServeMux()
 	ok := func(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok") } // A client that is gone is not a problem.
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { ok(w) })
@@ -53,5 +58,3 @@ func (p *probes) handler() http.Handler {
 	})
 	return mux
 }
-
-func (p *probes) close() { _ = p.server.Close() } // The process ends.

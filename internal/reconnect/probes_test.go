@@ -1,4 +1,4 @@
-package gardenlet
+package reconnect
 
 import (
 	"net/http"
@@ -7,16 +7,16 @@ import (
 )
 
 func TestProbes(t *testing.T) {
-	p := &probes{}
+	p := &Probes{}
 	ask := func(path string) int {
 		w := httptest.NewRecorder()
 		p.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w.Code
 	}
 	for _, ready := range []bool{false, true} {
-		p.ready.Store(ready)
 		want := http.StatusServiceUnavailable
 		if ready {
+			p.Ready()
 			want = http.StatusOK
 		}
 		if got := ask("/readyz"); got != want {
