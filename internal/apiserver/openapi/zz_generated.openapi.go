@@ -848,7 +848,7 @@ func schema_hortus_api_core_v1_ControllerDeployment(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are objects of the namespace garden that the chart's values refer to.",
+							Description: "resources are objects of the namespace garden that the chart's values refer to. No effect here.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -941,7 +941,7 @@ func schema_hortus_api_core_v1_HelmControllerDeployment(ref common.ReferenceCall
 					},
 					"ociRepository": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ociRepository holds the chart. Excludes rawChart. No effect here: charts are not pulled.",
+							Description: "ociRepository holds the chart. Excludes rawChart.",
 							Ref:         ref(v1.OCIRepository{}.OpenAPIModelName()),
 						},
 					},
