@@ -85,7 +85,7 @@ fuzz: ## Try random input on everything that reads what others write; the number
 
 # Stories that take too long for every change: faults that last, versions that are built first, and Kubernetes' own specs.
 LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs
-GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 75m -v ./test/e2e/...
+GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -timeout 80m -v ./test/e2e/...
 
 .PHONY: test-landscape
 test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).

@@ -227,7 +227,8 @@ var table = []rule{
 		{verbs: create, where: needed, subresources: []string{"token"}},
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseeds", ManagedSeed, []grant{
-		{verbs: []string{"get", "patch"}, where: needed, subresources: withStatus},
+		{verbs: read, where: needed},
+		{verbs: change, where: needed, subresources: withStatus},
 		{verbs: collection, where: marked},
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},
