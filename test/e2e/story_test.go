@@ -41,6 +41,8 @@ func story(t *testing.T, uses part) {
 	if uses != everything {
 		slots.take(t, rankOf(t, uses))
 	}
+	began := time.Now() // The test's own time has that of waiting for a slot in it.
+	t.Cleanup(func() { t.Logf("the story took %s", time.Since(began).Round(time.Second)) })
 	stories.Lock()
 	defer stories.Unlock()
 	// Another story may have stopped the second seed.
