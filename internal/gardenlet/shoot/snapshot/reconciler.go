@@ -2,7 +2,8 @@
 //
 // A snapshot is one request to the process that takes the backups, which answers when the snapshot is stored. The
 // result, success or failure, is reported as an event, and the annotation is removed; another attempt needs another
-// request. If the gardenlet restarts in between, the snapshot is taken once more, which does no harm.
+// request. While the API server of the seed does not answer, the request waits. If the gardenlet restarts in between,
+// the snapshot is taken once more, which does no harm.
 package snapshot
 
 import (
@@ -74,7 +75,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if !requested || seed != r.SeedName {
 		return reconcile.Result{}, nil
 	}
-	taken, err := r.take(ctx, shoot)
+	access, impossible, err := r.access(ctx, shoot)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var taken etcdbackup.Snapshot
+	if err = impossible; err == nil {
+		taken, err = r.take(ctx, access)
+	}
 	if ctx.Err() != nil {
 		return reconcile.Result{}, ctx.Err() // The gardenlet is stopping; the next one takes the snapshot.
 	}
@@ -90,27 +98,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 
 var errNoControlPlane = errors.New("the control plane has not been created yet")
 
-func (r *Reconciler) take(ctx context.Context, shoot *corev1beta1.Shoot) (etcdbackup.Snapshot, error) {
+// access returns how to connect to the process that takes the backups. Problems that another attempt does not solve are
+// impossible; err is for those of the seed's API server.
+func (r *Reconciler) access(
+	ctx context.Context, shoot *corev1beta1.Shoot,
+) (access steps.EtcdAccess, impossible, err error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: shoot.Status.TechnicalID, Name: etcd.Name}}
 	if set.Namespace == "" {
-		return etcdbackup.Snapshot{}, errNoControlPlane
+		return access, errNoControlPlane, nil
 	}
 	found, err := kube.Exists(ctx, r.Seed, set)
 	switch {
 	case err != nil:
-		return etcdbackup.Snapshot{}, err
+		return access, nil, err
 	case !found:
-		return etcdbackup.Snapshot{}, errNoControlPlane
+		return access, errNoControlPlane, nil
 	case ptr.Deref(set.Spec.Replicas, 0) == 0:
-		return etcdbackup.Snapshot{}, errors.New("the Shoot is hibernated, and everything is in its backups already")
+		return access, errors.New("the Shoot is hibernated, and everything is in its backups already"), nil
 	}
 	access, ok, err := steps.BackupAccess(ctx, r.Seed, set)
 	switch {
 	case err != nil:
-		return etcdbackup.Snapshot{}, err
+		return access, nil, err
 	case !ok:
-		return etcdbackup.Snapshot{}, fmt.Errorf("the Shoot has no backups, because Seed %q has none", r.SeedName)
+		return access, fmt.Errorf("the Shoot has no backups, because Seed %q has none", r.SeedName), nil
 	}
+	return access, nil, nil
+}
+
+func (r *Reconciler) take(ctx context.Context, access steps.EtcdAccess) (etcdbackup.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return r.Shoots.TakeBackup(ctx, access)
