@@ -70,7 +70,9 @@ func TestSimulateSnapshots(t *testing.T) {
 			seed.AddNamespaces(controlPlane)
 			set := named[appsv1.StatefulSet](controlPlane, etcd.Name)
 			set.Spec.Replicas = ptr.To[int32](1)
-			set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "etcd", Command: []string{"etcd", "--store-credentials=/x"}}}
+			set.Spec.Template.Spec.Containers = []corev1.Container{{
+				Name: "etcd", Command: []string{"etcd", "--store-credentials=/x"},
+			}}
 			seed.Add(set, named[corev1.Secret](controlPlane, etcd.CertificatesName))
 			w.Process("gardenlet-"+name, garden, func(p *sim.Process) error {
 				return (&snapshot.Reconciler{

@@ -52,7 +52,8 @@ func TestSimulateVolumes(t *testing.T) {
 		root := t.TempDir()
 		w.Process("volume-provisioner", seed, func(p *sim.Process) error {
 			return SetupWithManager(p, Node{
-				Client: p.GetClient(), Recorder: p.GetEventRecorder("volume"), NodeName: "n1", Hostname: "n1", Root: root, Dir: root,
+				Client: p.GetClient(), Recorder: p.GetEventRecorder("volume"), NodeName: "n1", Hostname: "n1",
+				Root: root, Dir: root,
 			})
 		})
 		seed.Add(testClass())
