@@ -179,11 +179,22 @@ func underWay(initiated, completed *metav1.Time) bool {
 	return initiated != nil && (completed == nil || completed.Before(initiated))
 }
 
-// initiation is the time of a rotation that begins now. It tells its credentials from those of the last one, whatever
-// the clock of the gardenlet that had begun it.
-func initiation(now time.Time, last *metav1.Time) *metav1.Time {
-	if last != nil && now.Before(last.Add(time.Second)) {
-		now = last.Add(time.Second)
+// initiation is the time of a rotation that begins now. Times in the status have no fractions, so it is a second later
+// than those of the last rotation, whatever the clock of the gardenlet that had begun it: it tells the credentials of
+// the two apart, and a rotation that begins later than it was completed is in progress.
+func initiation(now time.Time, last ...*metav1.Time) *metav1.Time {
+	for _, t := range last {
+		if t != nil && now.Before(t.Add(time.Second)) {
+			now = t.Add(time.Second)
+		}
+	}
+	return &metav1.Time{Time: now}
+}
+
+// completion is the time at which a rotation is completed: not before its initiation, which may be later than now.
+func completion(now time.Time, initiated *metav1.Time) *metav1.Time {
+	if now.Before(initiated.Time) {
+		return initiated.DeepCopy()
 	}
 	return &metav1.Time{Time: now}
 }
@@ -245,7 +256,8 @@ func startSSH(shoot *corev1beta1.Shoot, now time.Time) {
 		return
 	}
 	r.SSHKeypair = &corev1beta1.ShootSSHKeypairRotation{
-		LastInitiationTime: initiation(now, old.LastInitiationTime), LastCompletionTime: old.LastCompletionTime,
+		LastInitiationTime: initiation(now, old.LastInitiationTime, old.LastCompletionTime),
+		LastCompletionTime: old.LastCompletionTime,
 	}
 }
 
@@ -256,7 +268,8 @@ func startObservability(shoot *corev1beta1.Shoot, now time.Time) {
 		return
 	}
 	r.Observability = &corev1beta1.ObservabilityRotation{
-		LastInitiationTime: initiation(now, old.LastInitiationTime), LastCompletionTime: old.LastCompletionTime,
+		LastInitiationTime: initiation(now, old.LastInitiationTime, old.LastCompletionTime),
+		LastCompletionTime: old.LastCompletionTime,
 	}
 }
 

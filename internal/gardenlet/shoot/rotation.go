@@ -89,10 +89,10 @@ func finishRotation(s *corev1beta1.ShootStatus, now time.Time) {
 		}, 0, false, t)
 	}
 	if ssh := r.SSHKeypair; ssh != nil && underWay(ssh.LastInitiationTime, ssh.LastCompletionTime) {
-		ssh.LastCompletionTime = t
+		ssh.LastCompletionTime = completion(now, ssh.LastInitiationTime)
 	}
 	if o := r.Observability; o != nil && underWay(o.LastInitiationTime, o.LastCompletionTime) {
-		o.LastCompletionTime = t
+		o.LastCompletionTime = completion(now, o.LastInitiationTime)
 	}
 }
 

@@ -119,6 +119,31 @@ func TestInitiationIsLaterThanTheLast(t *testing.T) {
 	}
 }
 
+// Times in the status have no fractions: a rotation that begins in the second in which the last one was completed is
+// completed, too.
+func TestRotationsFollowAtOnce(t *testing.T) {
+	s := &corev1beta1.Shoot{}
+	at := now.Truncate(time.Second).Add(100 * time.Millisecond)
+	for i := range 5 {
+		startSSH(s, at)
+		stored := s.DeepCopy()
+		ssh := stored.Status.Credentials.Rotation.SSHKeypair
+		for _, t := range []*metav1.Time{ssh.LastInitiationTime, ssh.LastCompletionTime} {
+			if t != nil {
+				t.Time = t.Truncate(time.Second)
+			}
+		}
+		if !underWay(ssh.LastInitiationTime, ssh.LastCompletionTime) {
+			t.Fatalf("rotation %d does not begin: %+v", i, ssh)
+		}
+		finishRotation(&stored.Status, at.Add(100*time.Millisecond))
+		if underWay(ssh.LastInitiationTime, ssh.LastCompletionTime) {
+			t.Fatalf("rotation %d does not end: %+v", i, ssh)
+		}
+		s = stored
+	}
+}
+
 // A rotation that leaves the roll-out to the user waits only if there are pools to roll.
 func TestRotationWithoutRolloutIsPrepared(t *testing.T) {
 	const waiting, prepared = corev1beta1.RotationWaitingForWorkersRollout, corev1beta1.RotationPrepared
