@@ -59,21 +59,13 @@ func TestSimulateCertificatesOfNodes(t *testing.T) {
 		"stolen": servingRequest(t, "stolen", "new", "10.0.0.1"),
 		"late":   servingRequest(t, "late", "new", "10.0.0.2"),
 	}
-	sim.Run(t, func(w *sim.World) {
-		scheme := sim.Scheme()
-		if err := machinev1alpha1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
-		seed, shoot := w.Cluster("seed", scheme), w.Cluster("shoot", sim.Scheme())
-		seed.AddNamespaces(namespace)
-		w.Process("resource-manager", seed, func(p *sim.Process) error {
-			target := p.In(shoot)
-			return (&csr.Reconciler{
-				Target: target.GetClient(), TargetReader: target.GetAPIReader(), Machines: p.GetClient(),
-				Source: p.GetAPIReader(), Namespace: namespace, Clock: clockOf(p),
-				Grants: machineaccess.Grants{Target: target.GetClient(), Direct: target.GetAPIReader()},
-			}).AddToManager(p, target.GetCache())
-		})
+	simulate(t, func(p *sim.Process, target *sim.Connection) error {
+		return (&csr.Reconciler{
+			Target: target.GetClient(), TargetReader: target.GetAPIReader(), Machines: p.GetClient(),
+			Source: p.GetAPIReader(), Namespace: namespace, Clock: clockOf(p),
+			Grants: machineaccess.Grants{Target: target.GetClient(), Direct: target.GetAPIReader()},
+		}).AddToManager(p, target.GetCache())
+	}, func(w *sim.World, seed, shoot *sim.Cluster) {
 		machine := func(name string) *machinev1alpha1.Machine {
 			return &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		}

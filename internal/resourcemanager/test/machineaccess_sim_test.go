@@ -20,20 +20,12 @@ import (
 // A machine has its permissions, whatever users change in them, until it and its Node are gone. A Node that somebody
 // else creates under the same name does not keep them.
 func TestSimulateMachineAccess(t *testing.T) {
-	sim.Run(t, func(w *sim.World) {
-		scheme := sim.Scheme()
-		if err := machinev1alpha1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
-		seed, shoot := w.Cluster("seed", scheme), w.Cluster("shoot", sim.Scheme())
-		seed.AddNamespaces(namespace)
-		w.Process("resource-manager", seed, func(p *sim.Process) error {
-			target := p.In(shoot)
-			return (&machineaccess.Reconciler{
-				Machines: p.GetClient(), Namespace: namespace,
-				Grants: machineaccess.Grants{Target: target.GetClient(), Direct: target.GetAPIReader()},
-			}).AddToManager(p, target.GetCache())
-		})
+	simulate(t, func(p *sim.Process, target *sim.Connection) error {
+		return (&machineaccess.Reconciler{
+			Machines: p.GetClient(), Namespace: namespace,
+			Grants: machineaccess.Grants{Target: target.GetClient(), Direct: target.GetAPIReader()},
+		}).AddToManager(p, target.GetCache())
+	}, func(w *sim.World, seed, shoot *sim.Cluster) {
 		machine := func() *machinev1alpha1.Machine {
 			m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}}
 			m.Spec.NodeTemplateSpec.Labels = map[string]string{corev1beta1.LabelWorkerPool: "pool"}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -20,13 +21,17 @@ import (
 
 const namespace = "shoot--dev--s"
 
-// simulate runs controllers in a simulated process like a Shoot's resource manager.
+// simulate runs controllers in a simulated process like a Shoot's resource manager. The seed has the kinds of machines.
 func simulate(
 	t *testing.T, setup func(*sim.Process, *sim.Connection) error, test func(w *sim.World, seed, shoot *sim.Cluster),
 ) {
 	t.Helper()
 	sim.Run(t, func(w *sim.World) {
-		seed, shoot := w.Cluster("seed", sim.Scheme()), w.Cluster("shoot", sim.Scheme())
+		scheme := sim.Scheme()
+		if err := machinev1alpha1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		seed, shoot := w.Cluster("seed", scheme), w.Cluster("shoot", sim.Scheme())
 		seed.AddNamespaces(namespace)
 		shoot.AddNamespaces("kube-system")
 		w.Process("resource-manager", seed, func(p *sim.Process) error { return setup(p, p.In(shoot)) })
