@@ -73,8 +73,10 @@ func TestChartsComeFromRegistries(t *testing.T) {
 
 	install("3.0.0")
 	eventually(t, "the missing chart is reported", func() error {
-		if got := condition("Valid"); !strings.HasPrefix(got, "False ChartCannotBePulled: pull chart "+r.address) {
-			return fmt.Errorf("Valid is %s", got)
+		got, want := condition("Valid"), `False ChartCannotBePulled: helm.ociRepository of ControllerDeployment "leaflet": `+
+			"pull chart "+r.address
+		if !strings.HasPrefix(got, want) {
+			return fmt.Errorf("Valid is %s, want %s", got, want)
 		}
 		return nil
 	})

@@ -47,7 +47,11 @@ func (r *Reconciler) chart(
 			return nil, fmt.Errorf("Secret %s of ControllerDeployment %q has no key %q", key, deployment.Name, part.key)
 		}
 	}
-	return r.Charts.Pull(ctx, installation.Name, source)
+	archive, err := r.Charts.Pull(ctx, installation.Name, source)
+	if err != nil {
+		return nil, fmt.Errorf("helm.ociRepository of ControllerDeployment %q: %w", deployment.Name, err)
+	}
+	return archive, nil
 }
 
 // referenceOf is the full reference of a repository. Validation makes sure that it has a tag or a digest.
