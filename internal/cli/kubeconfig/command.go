@@ -107,10 +107,14 @@ func requestShoot(
 		return fmt.Errorf("connect to the garden: %w", err)
 	}
 	body := fmt.Sprintf(`{"apiVersion":"authentication.gardener.cloud/v1alpha1","kind":%q,"spec":{"expirationSeconds":%d}}`, kind, int64(expiration.Seconds()))
-	raw, err := client.Post().Namespace(namespace).Resource("shoots").Name(name).SubResource(subresource).
-		SetHeader("Content-Type", "application/json").Body([]byte(body)).DoRaw(ctx)
-	if err != nil {
+	result := client.Post().Namespace(namespace).Resource("shoots").Name(name).SubResource(subresource).
+		SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(ctx)
+	if err := result.Error(); err != nil { // The error of Raw lacks what the API server says.
 		return fmt.Errorf("request the kubeconfig of Shoot %s/%s: %w", namespace, name, err)
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return fmt.Errorf("read the answer for Shoot %s/%s: %w", namespace, name, err)
 	}
 	var got answer
 	if err := json.Unmarshal(raw, &got); err != nil {
