@@ -1,6 +1,7 @@
 package shoot
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ type Decision struct {
 type DecideInput struct {
 	SeedName string
 	Now      time.Time
-	// Version of this gardenlet: a new version retries operations that failed with an older one.
+	// Version of this gardenlet: another one than before reconciles all Shoots, and retries operations that failed.
 	Version string
 	// EmergencyStop: nothing is done for Shoots of the seed.
 	EmergencyStop bool
@@ -98,6 +99,10 @@ func Decide(shoot *corev1beta1.Shoot, in DecideInput) Decision {
 	}
 	if len(tasksOf(shoot)) > 0 {
 		begin.Reason = "tasks are due"
+		return begin
+	}
+	if by := shoot.Status.Gardener.Version; by != in.Version {
+		begin.Reason = fmt.Sprintf("a gardenlet of version %s has reconciled it last, this one has version %s", by, in.Version)
 		return begin
 	}
 	after, again := maintenance.NextReconcile(request, in.Now, in.Jitter)

@@ -330,6 +330,14 @@ func TestDecideStopsAndHealing(t *testing.T) {
 		"creation healed, but ignored": {kind: create, state: failed, healed: true, ignored: true, want: refresh},
 		"healed without a failure":     {kind: reconcile, state: done, healed: true, want: drop},
 
+		"done, a new gardenlet": {kind: reconcile, state: done, newVersion: true, want: begin(reconcile)},
+		"done, a new gardenlet, but the seed is stopped": {
+			kind: create, state: done, newVersion: true, stopped: true, want: drop,
+		},
+		"done, a new gardenlet, but ignored": {
+			kind: create, state: done, newVersion: true, ignored: true, want: refresh,
+		},
+
 		"deletion, but the seed is stopped":         {kind: create, state: done, deleted: true, stopped: true, want: drop},
 		"running deletion, but the seed is stopped": {kind: remove, state: running, deleted: true, stopped: true, want: drop},
 		"deletion healed, but the seed is stopped": {

@@ -239,6 +239,9 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	if err := seedReady(s.seed, r.Identity.Version); err != nil {
 		// An error would increase the pause with each attempt, so that it would last long after the seed is ready.
 		log.FromContext(ctx).Info("Waiting for the seed", "reason", err.Error())
+		if d.Begin && upToDate(shoot) { // Its owner has not asked for anything, and nothing is wrong with the Shoot.
+			return reconcile.Result{RequeueAfter: seedPeriod}, nil
+		}
 		return reconcile.Result{RequeueAfter: seedPeriod}, r.show(ctx, shoot, d.Operation, err)
 	}
 	if last := shoot.Status.LastOperation; !d.Begin && last != nil && last.State == corev1beta1.LastOperationStateError {
@@ -562,6 +565,13 @@ func (r *Reconciler) healed(ctx context.Context, shoot *corev1beta1.Shoot) (bool
 		}
 	}
 	return true, nil
+}
+
+// upToDate reports whether the last operation has done everything that the Shoot's owner asks for.
+func upToDate(shoot *corev1beta1.Shoot) bool {
+	last := shoot.Status.LastOperation
+	return last != nil && last.State == corev1beta1.LastOperationStateSucceeded &&
+		shoot.Generation == shoot.Status.ObservedGeneration && len(tasksOf(shoot)) == 0 && shoot.DeletionTimestamp == nil
 }
 
 // seedReady returns why a seed cannot run operations yet; a seed in deletion still has to clean up.

@@ -130,6 +130,31 @@ func TestFinishedShootIsLeftAloneUntilItsTime(t *testing.T) {
 	}
 }
 
+// A new version of the gardenlet reconciles Shoots that are up to date, once, and not before its seed is ready.
+func TestNewGardenletReconcilesOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	const next = "v99"
+	w.r.Identity.Version = next
+	waiting, err := w.step(s)
+	w.must(err)
+	if waiting.ResourceVersion != s.ResourceVersion {
+		t.Errorf("the Shoot was written to before the seed was ready: %+v", waiting.Status.LastOperation)
+	}
+	w.seed.Status.Gardener = &corev1beta1.Gardener{Version: next}
+	w.must(w.Client.Status().Update(w.ctx, w.seed))
+	s = w.run(s, func(s *corev1beta1.Shoot) bool { return s.Status.Gardener.Version == next && succeeded(s) })
+	if s.Status.LastOperation.Type != corev1beta1.LastOperationTypeReconcile {
+		t.Errorf("the new gardenlet's operation is %s, want Reconcile", s.Status.LastOperation.Type)
+	}
+	again, err := w.step(s)
+	w.must(err)
+	if again.ResourceVersion != s.ResourceVersion {
+		t.Errorf("the Shoot was reconciled twice: %+v", again.Status.LastOperation)
+	}
+}
+
 func TestFailuresOfExtensions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
