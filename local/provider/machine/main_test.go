@@ -1,0 +1,9 @@
+package machine
+
+import (
+	"testing"
+
+	"hortus.dev/hortus/test/leaks"
+)
+
+func TestMain(m *testing.M) { leaks.Main(m) }
