@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
@@ -36,6 +35,7 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/protection"
 	"hortus.dev/hortus/internal/controllermanager/seed"
 	"hortus.dev/hortus/internal/controllermanager/shoot"
+	"hortus.dev/hortus/internal/metrics"
 	"hortus.dev/hortus/internal/reconnect"
 )
 
@@ -60,7 +60,8 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "garden",
 		"namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
-	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080",
+		"address of /metrics; readers need credentials except on the loopback interface; 0 switches it off")
 	f.IntVar(&o.shoot.ConcurrentSyncs, "shoot-concurrent-syncs", 0,
 		"Shoots that each controller processes concurrently; 0 means the default")
 	f.Uint64Var(&o.shoot.MaintenanceJitterSeed, "maintenance-jitter-seed", 0,
@@ -148,11 +149,15 @@ func newManager(
 ) (ctrl.Manager, error) {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.QPS, restConfig.Burst = -1, 0 // Limited by the API server's priority and fairness, not by this client.
+	metricsServer, err := metrics.Server(o.metricsAddress, restConfig)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme: newScheme(),
 		// Only tests run several managers in one process.
 		Controller:                    ctrlconfig.Controller{SkipNameValidation: new(true)},
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                       metricsServer,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "hortus-controller-manager",
 		LeaderElectionNamespace:       o.leaderElectionNamespace,

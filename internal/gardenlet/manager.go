@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	corev1api "hortus.dev/hortus/api/core/v1"
@@ -54,6 +53,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/metrics"
 	"hortus.dev/hortus/internal/reconnect"
 	"hortus.dev/hortus/internal/version"
 )
@@ -126,6 +126,10 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 	if err := reconnect.Wait(ctx, gardenConfig, "/apis/"+corev1beta1.SchemeGroupVersion.String()); err != nil {
 		return nil, err
 	}
+	metricsServer, err := metrics.Server(address(c.Server.Metrics), seedConfig) // Those who read metrics are in the seed.
+	if err != nil {
+		return nil, err
+	}
 	m.garden, err = ctrl.NewManager(gardenConfig, ctrl.Options{
 		Scheme:                        gardenScheme,
 		Cache:                         gardenCache(c.SeedConfig.Name),
@@ -135,7 +139,7 @@ func newManager(ctx context.Context, c *config.GardenletConfiguration) (*manager
 		LeaderElectionConfig:          seedConfig, // The replicas run in the seed, so their Lease is there.
 		LeaderElectionReleaseOnCancel: true,
 		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
-		Metrics:                       metricsserver.Options{BindAddress: address(c.Server.Metrics)},
+		Metrics:                       metricsServer,
 		BaseContext:                   func() context.Context { return ctx },
 	})
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/metrics"
 	"hortus.dev/hortus/internal/reconnect"
 )
 
@@ -49,7 +49,8 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", corev1beta1.GardenNamespace,
 		"namespace of the leader election lease")
 	f.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
-	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 switches it off")
+	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8080",
+		"address of /metrics; readers need credentials except on the loopback interface; 0 switches it off")
 	return command
 }
 
@@ -101,9 +102,13 @@ func run(ctx context.Context, o options) error {
 func newManager(
 	ctx context.Context, restConfig *rest.Config, o options, strategy Strategy, retry RetryLimiter,
 ) (ctrl.Manager, error) {
+	metricsServer, err := metrics.Server(o.metricsAddress, restConfig)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                        newScheme(),
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                       metricsServer,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "hortus-scheduler-" + o.name,
 		LeaderElectionNamespace:       o.leaderElectionNamespace,
