@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -36,20 +35,8 @@ func checkGardenKeyRotates(t *testing.T) (checkWritten func()) {
 	t.Helper()
 	garden := kubeconfigOf("garden")
 	written := dynamicClient(t, garden).Resource(internalSecrets).Namespace(projectNS)
-	w := &writer{send: func(ctx context.Context, name string) error {
-		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-		defer cancel()
-		_, err := written.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "core.gardener.cloud/v1beta1", "kind": "InternalSecret",
-			"metadata": map[string]any{"name": name}, "stringData": map[string]any{"a": name},
-		}}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil // Created by an earlier attempt whose response was lost.
-		}
-		return err
-	}}
 	before := gardenKeys(t)
-	w.start(t)
+	w := startGardenWriter(t)
 	w.awaitMore(t, 5)
 	w.during(t, "the garden's key is rotated", gardenGap, func() { typeRunbook(t, keyRunbook, "Rotate") })
 	w.end()

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"testing"
@@ -24,12 +25,13 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// writer is a client of a Shoot that writes all the time, each time over a new connection, and remembers the
+// writer is a client of an API server that writes all the time, each time over a new connection, and remembers the
 // acknowledged writes.
 type writer struct {
 	prefix string
-	// send creates one object.
-	send func(ctx context.Context, name string) error
+	// path is where it creates objects, and manifest what they contain apart from their metadata.
+	path     string
+	manifest map[string]any
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -45,12 +47,25 @@ type writer struct {
 	failed map[string]int
 }
 
-// startWriter creates a writer for the Shoot of a kubeconfig file. It stops with the test at the latest.
+// startWriter creates a writer of ConfigMaps in the Shoot of a kubeconfig file. It stops with the test at the latest.
 func startWriter(t *testing.T, kubeconfig string) *writer {
 	t.Helper()
-	w := &writer{}
+	w := &writer{path: "/api/v1/namespaces/default/configmaps"}
 	w.use(t, kubeconfig)
-	w.send = w.write
+	w.start(t)
+	return w
+}
+
+// startGardenWriter creates a writer of InternalSecrets in the garden, objects that its own API server encrypts.
+func startGardenWriter(t *testing.T) *writer {
+	t.Helper()
+	w := &writer{
+		path: "/apis/core.gardener.cloud/v1beta1/namespaces/" + projectNS + "/internalsecrets",
+		manifest: map[string]any{
+			"apiVersion": "core.gardener.cloud/v1beta1", "kind": "InternalSecret", "stringData": map[string]string{"a": "b"},
+		},
+	}
+	w.use(t, kubeconfigOf("garden"))
 	w.start(t)
 	return w
 }
@@ -87,7 +102,7 @@ func (w *writer) run(ctx context.Context) {
 				return
 			case <-ticker.C:
 			}
-			err := w.send(ctx, name)
+			err := w.write(ctx, name)
 			if ctx.Err() != nil {
 				return
 			}
@@ -98,7 +113,10 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// write creates one ConfigMap. If it exists already, an earlier attempt has created it, whose response was lost.
+// writtenValue is the annotation whose value is the name of the object.
+const writtenValue = "example.com/value"
+
+// write creates one object. If it exists already, an earlier attempt has created it, whose response was lost.
 func (w *writer) write(ctx context.Context, name string) error {
 	w.mu.Lock()
 	config := w.config
@@ -107,20 +125,23 @@ func (w *writer) write(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{
-		TLSClientConfig: tlsConfig, DisableKeepAlives: true, DialContext: dialByName(config.ServerName),
+	transport := &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}
+	if config.ServerName != "" {
+		transport.DialContext = dialByName(config.ServerName)
 	}
 	defer transport.CloseIdleConnections()
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"name": name}, "data": map[string]string{"a": name},
-	})
+	object := maps.Clone(w.manifest)
+	if object == nil {
+		object = map[string]any{}
+	}
+	object["metadata"] = map[string]any{"name": name, "annotations": map[string]string{writtenValue: name}}
+	body, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/api/v1/namespaces/default/configmaps",
-		bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+w.path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -185,7 +206,7 @@ func (w *writer) silent() time.Duration {
 	return time.Since(w.last)
 }
 
-// check ends the writer and compares the acknowledged writes with the objects in the Shoot. It returns their number.
+// check ends the writer and compares the acknowledged writes with the objects in the cluster. It returns their number.
 func (w *writer) check(t *testing.T, kubeconfig string) int {
 	t.Helper()
 	w.end()
@@ -193,22 +214,23 @@ func (w *writer) check(t *testing.T, kubeconfig string) int {
 	return len(w.acked)
 }
 
-// checkFirst checks that the first n acknowledged writes are in the Shoot, and prints how many of the others are.
+// checkFirst checks that the first n acknowledged writes are there, and prints how many of the others are.
 func (w *writer) checkFirst(t *testing.T, kubeconfig string, n int) {
 	t.Helper()
 	var list struct {
 		Items []struct {
-			Metadata struct{ Name string }
-			Data     map[string]string
+			Metadata struct {
+				Name        string
+				Annotations map[string]string
+			}
 		}
 	}
-	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "-n", "default", "get", "configmaps", "-o", "json")),
-		&list); err != nil {
+	if err := json.Unmarshal([]byte(kubectl(t, kubeconfig, "get", "--raw", w.path)), &list); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
 	for _, item := range list.Items {
-		found[item.Metadata.Name] = item.Data["a"]
+		found[item.Metadata.Name] = item.Metadata.Annotations[writtenValue]
 	}
 	lost, lostLater := 0, 0
 	for i, name := range w.acked {

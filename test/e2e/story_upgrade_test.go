@@ -1,0 +1,213 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const (
+	// shootBound and gardenBound are the longest times without an acknowledged write during an upgrade of a landscape. The
+	// local cloud restarts, which has name server and load balancers. The garden has one API server, and its machine, whose
+	// etcd runs in the image of Hortus, restarts with a new version.
+	shootBound  = 10 * time.Second
+	gardenBound = 90 * time.Second
+)
+
+// TestReleaseIsUpgraded brings up a landscape of the last release and upgrades it to this version while clients write to
+// the garden and to a Shoot. Nothing acknowledged is lost; nodes and their pods stay. A Shoot from before the upgrade is
+// reconciled once and can be changed and deleted afterwards. An upgrade that is taken back loses nothing either.
+//
+// The release is built from the commit that docs/releases/README.md names.
+func TestReleaseIsUpgraded(t *testing.T) {
+	const name = "upgraded"
+	version, commit := lastRelease(t)
+	old := buildRelease(t, version, commit)
+	garden := kubeconfigOf("garden")
+	hortus(t, "down")
+	before := observeHost(t)
+	t.Cleanup(func() { hortus(t, "down") })
+
+	old.up(t)
+	landscapeObjects = cloudObjects(t)
+	applyShootOn(t, "shoot.yaml", name, "local-2")
+	awaitVersion(t, name, version)
+	kubeconfig := shootKubeconfig(t, name)
+	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
+	nodes, pods := nodeUIDs(t, kubeconfig), podStarts(t, kubeconfig)
+	inGarden, inShoot := startGardenWriter(t), startWriter(t, kubeconfig)
+	step(t, "garden and seeds become this version", func(t *testing.T) {
+		inGarden.during(t, "the garden", gardenBound, func() {
+			inShoot.during(t, "the Shoot", shootBound, func() {
+				hortus(t, "up")
+				awaitVersion(t, name, "dev")
+			})
+		})
+	})
+	step(t, "nothing is lost, and nodes and pods are the same", func(t *testing.T) {
+		inGarden.awaitMore(t, 10)
+		inShoot.awaitMore(t, 10)
+		t.Logf("%d writes to the garden and %d to the Shoot", inGarden.check(t, garden), inShoot.check(t, kubeconfig))
+		if after := nodeUIDs(t, kubeconfig); after != nodes {
+			t.Errorf("nodes before and after:\n%s\n%s", nodes, after)
+		}
+		for pod, started := range podStarts(t, kubeconfig) {
+			if then, there := pods[pod]; there && then != started {
+				t.Errorf("pod %s was started again: %v, before the upgrade %v", pod, started, then)
+			}
+			delete(pods, pod)
+		}
+		for pod := range pods {
+			if strings.HasPrefix(pod, "echo-") {
+				t.Errorf("pod %s is gone", pod)
+			} else {
+				t.Logf("pod %s of a system component was replaced", pod)
+			}
+		}
+	})
+	step(t, "the way back and forth again loses nothing either", func(t *testing.T) {
+		writer := startWriter(t, kubeconfig)
+		writer.during(t, "back", shootBound, func() {
+			old.up(t)
+			patchShoot(t, name, `{"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"2h"}}}}`)
+			awaitVersion(t, name, version)
+		})
+		writer.during(t, "forth", shootBound, func() {
+			hortus(t, "up")
+			awaitVersion(t, name, "dev")
+		})
+		writer.check(t, kubeconfig)
+		if after := nodeUIDs(t, kubeconfig); after != nodes {
+			t.Errorf("nodes before and after:\n%s\n%s", nodes, after)
+		}
+	})
+	step(t, "the Shoot can be changed and deleted", func(t *testing.T) {
+		patchShoot(t, name, `{"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"3h"}}}}`)
+		deleteShoot(t, name)
+		nothingLeft(t)
+	})
+	step(t, "down leaves no trace", func(t *testing.T) {
+		hortus(t, "down")
+		before.compare(t, observeHost(t))
+	})
+}
+
+// awaitVersion waits until gardenlets of the version have done what the Shoot asks for.
+func awaitVersion(t *testing.T, name, version string) {
+	t.Helper()
+	awaitShoot(t, name, "an operation of version "+version+" that succeeded", func(o *unstructured.Unstructured) bool {
+		if o == nil || !succeeded(o) {
+			return false
+		}
+		by, _, _ := unstructured.NestedString(o.Object, "status", "gardener", "version")
+		return by == version
+	})
+}
+
+// releaseRow is a row of the table of releases: version, notes, commit.
+var releaseRow = regexp.MustCompile("(?m)^\\| (v[0-9.]+) \\|.*\\| `([0-9a-f]{40})` \\|$")
+
+// lastRelease returns the version and the commit of the release that this version replaces.
+func lastRelease(t *testing.T) (version, commit string) {
+	t.Helper()
+	table, err := os.ReadFile(filepath.Join(repository, "docs/releases/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := releaseRow.FindAllStringSubmatch(string(table), -1)
+	if len(rows) == 0 {
+		t.Fatal("docs/releases/README.md names no release with its commit")
+	}
+	last := rows[len(rows)-1]
+	return last[1], last[2]
+}
+
+// release is an earlier version of the project.
+type release struct {
+	folder string // with its sources; the program hortus is built there
+}
+
+// buildRelease takes the sources of a commit out of the history of this checkout, and builds the program.
+func buildRelease(t *testing.T, version, commit string) release {
+	t.Helper()
+	r := release{folder: t.TempDir()}
+	archive := exec.CommandContext(t.Context(), "git", "archive", commit)
+	archive.Dir = repository
+	var problem bytes.Buffer
+	archive.Stderr = &problem
+	sources, err := archive.Output()
+	if err != nil {
+		t.Fatalf("commit %s of %s is not in the history of this checkout, which has to be a full clone: %v\n%s",
+			commit, version, err, problem.String())
+	}
+	if err := unpack(bytes.NewReader(sources), r.folder); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace",
+		"-ldflags", "-s -w -X hortus.dev/hortus/internal/version.Version="+version, "-o", r.program(), "./cmd/hortus")
+	build.Dir = r.folder
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", version, err, out)
+	}
+	return r
+}
+
+func (r release) program() string { return filepath.Join(r.folder, ".build", "hortus") }
+
+// up brings up or changes the landscape with the release, as its users did, but with the components of this checkout.
+func (r release) up(t *testing.T) {
+	t.Helper()
+	artifacts, err := filepath.Abs(filepath.Join(repository, ".build"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), r.program(), "up", "--artifacts", artifacts)
+	command.Dir = r.folder
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("hortus up of the release: %v\n%s", err, out)
+	}
+}
+
+// unpack writes the files of a tar archive into a folder.
+func unpack(archive io.Reader, folder string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for reader := tar.NewReader(archive); ; {
+		header, err := reader.Next()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		switch header.Typeflag {
+		case tar.TypeDir:
+			err = root.MkdirAll(filepath.Clean(header.Name), 0o755)
+		case tar.TypeReg:
+			var content []byte
+			if content, err = io.ReadAll(reader); err == nil {
+				err = root.WriteFile(header.Name, content, header.FileInfo().Mode().Perm())
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", header.Name, err)
+		}
+	}
+}
