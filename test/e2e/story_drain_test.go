@@ -114,6 +114,22 @@ func applyShootOn(t *testing.T, file, name, seed string, spec ...string) {
 // applyShootTextOn is [applyShootOn] for the text of an example.
 func applyShootTextOn(t *testing.T, text, name, seed string, spec ...string) {
 	t.Helper()
+	if out, err := applyText(t, kubeconfigOf("garden"), boundShoot(text, name, seed, spec...)); err != nil {
+		t.Fatalf("make Shoot %s: %v\n%s", name, err, out)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			keepState(t)
+		}
+		there := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o", "name")
+		if there != "" && (os.Getenv(keepLandscape) == "" || !t.Failed()) {
+			deleteShoot(t, name)
+		}
+	})
+}
+
+// boundShoot is the manifest of a Shoot under another name, bound to a seed, with further lines of its specification.
+func boundShoot(text, name, seed string, spec ...string) string {
 	var lines []string
 	renamed, bound := false, false
 	for line := range strings.Lines(text) {
@@ -128,16 +144,5 @@ func applyShootTextOn(t *testing.T, text, name, seed string, spec ...string) {
 		}
 		lines = append(lines, line)
 	}
-	if out, err := applyText(t, kubeconfigOf("garden"), strings.Join(lines, "")); err != nil {
-		t.Fatalf("make Shoot %s: %v\n%s", name, err, out)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			keepState(t)
-		}
-		there := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "--ignore-not-found", "-o", "name")
-		if there != "" && (os.Getenv(keepLandscape) == "" || !t.Failed()) {
-			deleteShoot(t, name)
-		}
-	})
+	return strings.Join(lines, "")
 }

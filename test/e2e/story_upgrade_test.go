@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// shootBound and gardenBound are the longest times without an acknowledged write during an upgrade of a landscape. The
-	// local cloud restarts, which has name server and load balancers. The garden has one API server, and its machine, whose
-	// etcd runs in the image of Hortus, restarts with a new version.
+	// shootBound and gardenBound are the longest times without an acknowledged write during an upgrade of a landscape.
+	// The local cloud restarts, which has name server and load balancers. The garden has one API server, and its
+	// machine, whose etcd runs in the image of Hortus, restarts with a new version.
 	shootBound  = 10 * time.Second
 	gardenBound = 90 * time.Second
 )
 
-// TestReleaseIsUpgraded brings up a landscape of the last release and upgrades it to this version while clients write to
-// the garden and to a Shoot. Nothing acknowledged is lost; nodes and their pods stay. A Shoot from before the upgrade is
-// reconciled once and can be changed and deleted afterwards. An upgrade that is taken back loses nothing either.
+// TestReleaseIsUpgraded brings up a landscape of the last release and upgrades it to this version while clients write
+// to the garden and to a Shoot. Nothing acknowledged is lost; nodes and their pods stay. A Shoot from before the upgrade
+// is reconciled once and can be changed and deleted afterwards. An upgrade that is taken back loses nothing either.
 //
 // The release is built from the commit that docs/releases/README.md names.
 func TestReleaseIsUpgraded(t *testing.T) {
@@ -42,7 +42,9 @@ func TestReleaseIsUpgraded(t *testing.T) {
 
 	old.up(t)
 	landscapeObjects = cloudObjects(t)
-	applyShootOn(t, "shoot.yaml", name, "local-2")
+	if out, err := applyText(t, garden, boundShoot(example(t, "shoot.yaml"), name, "local-2")); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
 	awaitVersion(t, name, version)
 	kubeconfig := shootKubeconfig(t, name)
 	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
