@@ -27,8 +27,9 @@ const (
 )
 
 // TestReleaseIsUpgraded brings up a landscape of the last release and upgrades it to this version while clients write
-// to the garden and to a Shoot. Nothing acknowledged is lost; nodes and their pods stay. A Shoot from before the upgrade
-// is reconciled once and can be changed and deleted afterwards. An upgrade that is taken back loses nothing either.
+// to the garden and to a Shoot. Nothing acknowledged is lost; nodes and their pods stay. A Shoot from before the
+// upgrade is reconciled once and can be changed and deleted afterwards. An upgrade that is taken back loses nothing
+// either.
 //
 // The release is built from the commit that docs/releases/README.md names.
 func TestReleaseIsUpgraded(t *testing.T) {
