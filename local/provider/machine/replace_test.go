@@ -72,6 +72,7 @@ func TestReplacementOfMachinesWhoseUpdateFailed(t *testing.T) {
 			}
 			machines := machinefake.NewSimpleClientset(a, other).MachineV1alpha1().Machines("ns")
 			r := newReplacements(machines, 10*time.Minute, clocktesting.NewFakePassiveClock(noon.Add(tc.since)))
+			defer r.queue.ShutDown()
 			after, err := r.reconcile(t.Context(), "a")
 			if err != nil {
 				t.Fatal(err)

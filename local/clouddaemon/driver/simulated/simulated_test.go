@@ -40,6 +40,7 @@ func TestBootWaitsForTheDelay(t *testing.T) {
 	if err := d.Start(t.Context(), testMachine(t, "i-new")); err != nil {
 		t.Fatal(err)
 	}
+	defer d.Stop(t.Context(), "i-new") //nolint:errcheck // It cannot fail.
 	c.Step(59 * time.Second)
 	for id, want := range map[string]driver.Phase{"i-new": driver.Starting, "i-old": driver.Running} {
 		o, err := d.Observe(t.Context(), id)
