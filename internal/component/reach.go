@@ -38,6 +38,14 @@ var (
 	ReachAllAPIServers = ReachServiceOf(AllShoots, "kube-apiserver", 443)
 )
 
+// ReachWebhooks are the labels of pods that reach the webhooks which Services offer to the API server of their control
+// plane: those in its namespace, and those of extensions.
+var ReachWebhooks = []string{
+	resourcesv1alpha1.NetworkPolicyToGroup(resourcesv1alpha1.NetworkPolicyGroupWebhooks),
+	resourcesv1alpha1.NetworkPolicyToGroup(
+		resourcesv1alpha1.NetworkPolicyAliasExtensions + "-" + resourcesv1alpha1.NetworkPolicyGroupWebhooks),
+}
+
 // ReachService is the label of pods that reach a TCP port of a Service in their namespace.
 func ReachService(service string, port int) string {
 	return resourcesv1alpha1.NetworkPolicyToService(service, "tcp", strconv.Itoa(port))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -25,8 +24,8 @@ const (
 // Dialer connects to what its Rules allow. It may be used concurrently.
 type Dialer struct {
 	Rules *Rules
-	// Exempt are targets that are dialled whatever the Rules say, as host:port.
-	Exempt []string
+	// Exempt reports whether a target, host:port exactly as requested, is dialled whatever the Rules say; nil exempts none.
+	Exempt func(target string) bool
 	// Resolve returns the addresses of a name, the best first; nil asks the resolver of the process.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dial connects to an IP address and port, or to an exempt target; nil is net.Dialer.
@@ -36,7 +35,7 @@ type Dialer struct {
 // DialContext connects to target, which is host:port with a name or an IP address and a port number other than 0. A
 // name is resolved once; its allowed addresses are tried in turn. Errors are of type *Error.
 func (d *Dialer) DialContext(ctx context.Context, target string) (net.Conn, error) {
-	if slices.Contains(d.Exempt, target) {
+	if d.Exempt != nil && d.Exempt(target) {
 		return d.exempt(ctx, target)
 	}
 	host, port, err := split(target)

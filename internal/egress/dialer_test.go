@@ -140,7 +140,7 @@ func TestDial(t *testing.T) {
 				n.answers["hook.example."] = tc.answers
 			}
 			d := &Dialer{Rules: outside(t, []string{"10.0.0.0/8"}, nil), Resolve: n.resolve, Dial: n.dial,
-				Exempt: []string{"manager:443"}}
+				Exempt: func(target string) bool { return target == "manager:443" }}
 			conn, err := d.DialContext(t.Context(), tc.target)
 			if conn != nil {
 				defer conn.Close()

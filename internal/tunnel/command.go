@@ -57,8 +57,10 @@ func newServerCommand() *cobra.Command {
 	o.networks.addFlags(f)
 	f.StringSliceVar(&o.deniedDomains, "denied-domains", nil,
 		"domains that are not outside, with all below them, besides svc, cluster.local and localhost")
-	f.StringSliceVar(&o.exempt, "exempt-targets", nil,
+	f.StringSliceVar(&o.exempt.fixed, "exempt-targets", nil,
 		"host:port of servers alongside this one that egress may reach although they are not outside")
+	f.StringVar(&o.exempt.file, "exempt-targets-file", "",
+		"file with more of them, one per line, which is read for each connection; it may be missing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
@@ -75,7 +77,7 @@ func newServerCommand() *cobra.Command {
 		}
 		registry := prometheus.NewRegistry()
 		s := &Server{Certs: files, Log: klog.Background().WithName("tunnel-server"), Registry: registry,
-			Inside: inside, Egress: &egress.Dialer{Rules: outside, Exempt: o.exempt}}
+			Inside: inside, Egress: &egress.Dialer{Rules: outside, Exempt: o.exempt.has}}
 		connected := func() bool { return listeners.Clients == nil || s.Connected() > 0 }
 		return web.serve(ctx, registry, connected, func(ctx context.Context) error { return s.Serve(ctx, listeners) })
 	}
@@ -86,7 +88,8 @@ func newServerCommand() *cobra.Command {
 type serverOptions struct {
 	clients, proxy, egress string
 	networks               networks
-	deniedDomains, exempt  []string
+	deniedDomains          []string
+	exempt                 exemptions
 }
 
 // networks are the flags for the allowed destinations of requests.

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -148,6 +150,63 @@ func TestEgressIsBounded(t *testing.T) {
 	checkResults(t, w.server.metrics.egress, map[string]float64{
 		"/refused_address/cluster": 1, "/allowed/controlplane": 1, "/limited/controlplane": 1,
 	})
+}
+
+// TestExemptTargets: the selector of the control plane reaches what the file lists when a connection is requested, exactly
+// as it is written there.
+func TestExemptTargets(t *testing.T) {
+	w, _ := newOutside(t)
+	refused, _ := w.connect("10.1.2.3:443") // From here on the server runs.
+	refused.Close()
+	file := filepath.Join(t.TempDir(), "targets")
+	_, hookPort, _ := net.SplitHostPort(target(t, echo))
+	exempt := &exemptions{fixed: []string{"manager:443"}, file: file}
+	dialer := *w.server.Egress
+	dialer.Exempt = exempt.has
+	dialer.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, "127.0.0.1:"+hookPort)
+	}
+	w.server.Egress = &dialer
+	proxies := map[string]string{}
+	for _, selector := range []string{selectorCluster, selectorControlPlane} {
+		proxies[selector] = serveProxy(t, w, w.server.egressProxy(selector))
+	}
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(selector, target string, want int) {
+		t.Helper()
+		w.proxy = proxies[selector]
+		conn, answer := w.connect(target)
+		conn.Close()
+		if answer.StatusCode != want {
+			t.Errorf("selector %s: CONNECT %s: %s, want %d", selector, target, answer.Status, want)
+		}
+	}
+	const outside = 502 // The target is taken for a name outside, and is unknown there.
+	check(selectorControlPlane, "manager:443", 200)
+	check(selectorControlPlane, "hook.extension-noted:443", outside) // There is no file.
+	check(selectorCluster, "manager:443", 403)
+	write("hook.extension-noted:443\nhook.extension-noted.svc:443")
+	for target, want := range map[string]int{
+		"hook.extension-noted:443": 200, "hook.extension-noted.svc:443": 200, "hook.extension-noted.svc.cluster.local:443": 403,
+		"hook.extension-noted:8443": outside, "hook.extension-noted.:443": outside, "k.extension-noted:443": outside,
+		"hook:443": 403, "hook.extension-noted": 400, "10.1.2.3:443": 403,
+	} {
+		check(selectorControlPlane, target, want)
+	}
+	check(selectorCluster, "hook.extension-noted.svc:443", 403)
+	write("other.extension-noted.svc:443\n")
+	check(selectorControlPlane, "hook.extension-noted.svc:443", 403)
+	check(selectorControlPlane, "other.extension-noted.svc:443", 200)
+	write("")
+	check(selectorControlPlane, "other.extension-noted.svc:443", 403)
+	if exempt.has("") || exempt.has("a\nb") {
+		t.Error("something that is no target is exempt")
+	}
 }
 
 func TestServerNeedsEgressWithoutTunnel(t *testing.T) {

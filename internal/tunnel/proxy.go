@@ -150,11 +150,15 @@ func (s *Server) tunnelProxy() *proxy {
 	}
 }
 
-// egressProxy leads out of the operator's networks.
+// egressProxy leads out of the operator's networks, and for the selector of the control plane to exempt targets, too.
 func (s *Server) egressProxy(selector string) *proxy {
 	open := s.metrics.egressOpen.WithLabelValues(selector)
+	dialer := *s.Egress
+	if selector != selectorControlPlane {
+		dialer.Exempt = nil
+	}
 	return &proxy{
-		dial:   s.Egress.DialContext,
+		dial:   dialer.DialContext,
 		answer: egressAnswer,
 		done: func(code int, err error) {
 			result := string(egress.ResultOf(err))

@@ -39,6 +39,14 @@ const (
 	AnnotationNetworkPolicyFromSuffix = "-allowed-ports"
 )
 
+// Groups of targets and aliases of namespaces that the contract defines.
+const (
+	// NetworkPolicyGroupWebhooks are webhooks for the API servers of Shoots.
+	NetworkPolicyGroupWebhooks = "all-webhook-targets"
+	// NetworkPolicyAliasExtensions stands for the namespaces of all extensions.
+	NetworkPolicyAliasExtensions = "extensions"
+)
+
 // labelNetworkPolicyTo begins the labels of pods that may reach a Service.
 const labelNetworkPolicyTo = "networking.resources.gardener.cloud/to-"
 

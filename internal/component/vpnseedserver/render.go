@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/networkpolicy"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
@@ -42,6 +44,8 @@ const (
 const (
 	pathCert = "/etc/tunnel/server"
 	pathCA   = "/etc/tunnel/ca"
+	// pathWebhooks has the webhooks of extensions that the API server may call.
+	pathWebhooks = "/etc/tunnel/webhooks"
 )
 
 // Values is the input of the rendering.
@@ -107,15 +111,20 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		"--ca-file=" + pathCA + "/bundle.crt",
 		"--cert-file=" + pathCert + "/tls.crt",
 		"--key-file=" + pathCert + "/tls.key",
+		"--exempt-targets-file=" + pathWebhooks + "/" + networkpolicy.WebhookTargetsKey,
 	}
 	reaches := []string{
 		component.ReachDNS, resourcesv1alpha1.LabelNetworkPolicyToPublicNetworks,
 		resourcesv1alpha1.LabelNetworkPolicyToPrivateNetworks,
 	}
+	reaches = append(reaches, component.ReachWebhooks...)
 	if v.Workers {
 		command = append(command, fmt.Sprintf("--exempt-targets=%s:%d", configuration.ServiceName, configuration.ServicePort))
 		reaches = append(reaches, component.ReachService(configuration.ServiceName, configuration.Port))
 	}
+	// The seed's resource-manager makes the ConfigMap if there are such webhooks.
+	webhooks := component.ConfigMapMount("webhooks", networkpolicy.WebhookTargetsName, pathWebhooks)
+	webhooks.Source.ConfigMap.Optional = ptr.To(true)
 	w := component.Workload{
 		Name:      Name,
 		Namespace: v.Namespace,
@@ -126,6 +135,7 @@ func Render(v Values) (*corev1.Service, *appsv1.Deployment) {
 		Mounts: []component.Mount{
 			component.SecretMount("server", v.ServerSecret, pathCert),
 			component.SecretMount("ca", v.CASecret, pathCA),
+			webhooks,
 		},
 		CPU:                "5m",
 		Memory:             "8Mi",

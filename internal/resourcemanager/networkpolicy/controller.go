@@ -1,4 +1,5 @@
-// Package networkpolicy keeps the NetworkPolicies of a seed as package internal/networkpolicy computes them.
+// Package networkpolicy keeps the NetworkPolicies of a seed, and what the API servers of Shoots may call in it, as package
+// internal/networkpolicy computes them.
 package networkpolicy
 
 import (
@@ -33,7 +34,8 @@ import (
 // apiService is the name of the Service, and of the label of its EndpointSlices, of a cluster's API server.
 const apiService = "kubernetes"
 
-// Reconciler keeps the policies of one namespace per request.
+// Reconciler keeps the policies of one namespace per request, and for the namespace of a control plane the list of
+// webhooks in the seed that its API server may call.
 type Reconciler struct {
 	Client client.Client // Reads from a cache.
 	// Cluster and Blocked are ranges as in [networkpolicy.Networks].
@@ -44,19 +46,21 @@ type Reconciler struct {
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("network-policy").
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace),
-			builder.WithPredicates(predicate.LabelChangedPredicate{})).
+			builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.ofService), builder.WithPredicates(serviceChanged)).
-		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(ofPolicy)).
+		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(ofOwn)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ofOwn)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.ofAPI)).
 		Complete(r)
 }
 
-// Cache limits the cache of kinds with many objects: to the controller's own NetworkPolicies, and to the EndpointSlices
-// of the API server.
+// Cache limits the cache of kinds with many objects: to the controller's own NetworkPolicies and ConfigMaps, and to the
+// EndpointSlices of the API server.
 func Cache() map[client.Object]cache.ByObject {
 	api := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: apiService})
 	return map[client.Object]cache.ByObject{
 		&networkingv1.NetworkPolicy{}: {Label: networkpolicy.OwnSelector()},
+		&corev1.ConfigMap{}:           {Label: networkpolicy.OwnSelector()},
 		&discoveryv1.EndpointSlice{}:  {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {LabelSelector: api}}},
 	}
 }
@@ -74,7 +78,8 @@ func request(namespace string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}
 }
 
-// ofNamespace enqueues the namespace, and those whose Services its pods may reach now, or no longer.
+// ofNamespace enqueues the namespace, those whose Services its pods may reach now, or no longer, and those of the clients
+// of its own Services.
 func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	ns, ok := o.(*corev1.Namespace)
 	if !ok {
@@ -86,8 +91,11 @@ func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconci
 		return out
 	}
 	for i := range services.Items {
-		if len(networkpolicy.ClientNamespaces(&services.Items[i], []*corev1.Namespace{ns})) > 0 {
-			out = append(out, request(services.Items[i].Namespace))
+		s := &services.Items[i]
+		if s.Namespace == ns.Name {
+			out = append(out, r.ofService(ctx, s)...)
+		} else if len(networkpolicy.ClientNamespaces(s, []*corev1.Namespace{ns})) > 0 {
+			out = append(out, request(s.Namespace))
 		}
 	}
 	return out
@@ -110,7 +118,8 @@ func (r *Reconciler) ofService(ctx context.Context, o client.Object) []reconcile
 	return out
 }
 
-func ofPolicy(_ context.Context, o client.Object) []reconcile.Request {
+// ofOwn enqueues the namespace of an object that the controller makes.
+func ofOwn(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{request(o.GetNamespace())}
 }
 
@@ -129,7 +138,7 @@ func (r *Reconciler) ofAPI(ctx context.Context, _ client.Object) []reconcile.Req
 	return out
 }
 
-// Reconcile creates, updates and deletes the policies of one namespace. It continues with the others if some fail.
+// Reconcile creates, updates and deletes the objects of one namespace. It continues with the others if some fail.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	namespaces, services, current := &corev1.NamespaceList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}
 	if err := errors.Join(
@@ -155,7 +164,38 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		ctrl.LoggerFrom(ctx).Error(problem, "Some annotations of Services have no effect on network policies", "namespace",
 			req.Name)
 	}
-	return reconcile.Result{}, r.apply(ctx, desired, current.Items)
+	return reconcile.Result{}, errors.Join(r.apply(ctx, desired, current.Items),
+		r.applyTargets(ctx, req.Name, pointers(namespaces.Items), pointers(services.Items)))
+}
+
+// applyTargets writes the webhooks that the API server of a control plane may call. Without any there is no ConfigMap.
+func (r *Reconciler) applyTargets(
+	ctx context.Context, namespace string, namespaces []*corev1.Namespace, services []*corev1.Service,
+) error {
+	var targets []string
+	if at := slices.IndexFunc(namespaces, func(ns *corev1.Namespace) bool { return ns.Name == namespace }); at >= 0 {
+		targets = networkpolicy.WebhookTargets(namespaces[at], namespaces, services)
+	}
+	want, have := networkpolicy.WebhookTargetsOf(namespace, targets), &corev1.ConfigMap{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, want.Name, err)
+	case err != nil && len(targets) > 0:
+		err = r.Client.Create(ctx, want)
+	case err != nil:
+		return nil
+	case len(targets) == 0:
+		err = client.IgnoreNotFound(r.Client.Delete(ctx, want))
+	case !equality.Semantic.DeepEqual(have.Data, want.Data):
+		have = have.DeepCopy()
+		have.Data = want.Data
+		err = r.Client.Update(ctx, have)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s/%s: %w", namespace, want.Name, err)
+	}
+	return nil
 }
 
 // apply writes the differences. What allows is created before what denies, and deleted after it: pods are never cut off

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/networkpolicy"
 	controller "hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 	"hortus.dev/hortus/test/sim"
@@ -63,6 +64,7 @@ func TestSimulateNetworkPolicies(t *testing.T) {
 		}
 		ended := false
 		w.Change("make a namespace", seed, create(namespace("shoot--dev--a", "shoot")))
+		w.Change("make another namespace", seed, create(namespace("shoot--dev--b", "shoot")))
 		w.Change("make a policy of others", seed, create(foreign.DeepCopy()))
 		w.Change("make a Service", seed, create(service("garden")))
 		w.Change("make the namespace of its client", seed, create(namespace("garden", "garden")))
@@ -78,11 +80,34 @@ func TestSimulateNetworkPolicies(t *testing.T) {
 			return client.IgnoreNotFound(c.Delete(ctx, &networkingv1.NetworkPolicy{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: networkpolicy.AllowRuntime}}))
 		})
+		w.Change("the extension is installed", seed, func(ctx context.Context, c client.Client) error {
+			ns := namespace("extension-y", "extension")
+			return c.Create(ctx, ns)
+		})
+		hook := service("shoot")
+		hook.Namespace, hook.Name = "extension-y", "hook"
+		hook.Annotations["networking.resources.gardener.cloud/from-all-webhook-targets-allowed-ports"] = `[{"port":5432}]`
+		w.Change("it offers a webhook", seed, create(hook))
 		w.Change("a client leaves", seed, remove(namespace("extension-x", "extension")))
 		w.Change("a namespace is not isolated any more", seed, func(context.Context, client.Client) error {
 			ended = true
 			ns := namespace("garden", "")
 			return seed.Edit(ns, func() { ns.Labels = map[string]string{corev1.LabelMetadataName: "garden"} })
+		})
+		for _, name := range []string{"shoot--dev--b", "shoot--dev--a"} {
+			w.Change("Shoot "+name+" uses the extension", seed, func(context.Context, client.Client) error {
+				ns := namespace(name, "shoot")
+				return seed.Edit(ns, func() { ns.Annotations = map[string]string{networkpolicy.AnnotationExtensions: "y"} })
+			})
+			if name == "shoot--dev--b" { // The other one comes to an extension that is complete.
+				w.Change("the extension's namespace is labelled", seed, func(context.Context, client.Client) error {
+					ns := namespace("extension-y", "extension")
+					return seed.Edit(ns, func() { ns.Labels[corev1beta1.LabelControllerRegistrationName] = "y" })
+				})
+			}
+		}
+		w.Change("somebody deletes the list of webhooks", seed, func(ctx context.Context, c client.Client) error {
+			return client.IgnoreNotFound(c.Delete(ctx, networkpolicy.WebhookTargetsOf("shoot--dev--a", nil)))
 		})
 		w.Overlap()
 
@@ -138,12 +163,30 @@ func TestSimulateNetworkPolicies(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					return fmt.Errorf("policies of namespace %s (-want +got):\n%s", ns.Name, diff)
 				}
+				if err := targetsAreCurrent(ctx, seed, &ns, pointers(namespaces.Items), pointers(services.Items)); err != nil {
+					return err
+				}
 			}
 			return nil
 		}
 		w.Faults(250)
 		w.Eventually(100, "all policies are as required", current)
 	})
+}
+
+// targetsAreCurrent compares the list of webhooks that a control plane may call with what namespaces and Services say.
+func targetsAreCurrent(ctx context.Context, c client.Reader, ns *corev1.Namespace, namespaces []*corev1.Namespace,
+	services []*corev1.Service) error {
+	want, got := networkpolicy.WebhookTargets(ns, namespaces, services), &corev1.ConfigMap{}
+	list := networkpolicy.WebhookTargetsOf(ns.Name, want)
+	err := c.Get(ctx, client.ObjectKeyFromObject(list), got)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if diff := cmp.Diff(list.Data, got.Data); diff != "" && (err == nil || len(want) > 0) {
+		return fmt.Errorf("webhooks for namespace %s (-want +got):\n%s", ns.Name, diff)
+	}
+	return is(err != nil || len(want) > 0, "an empty list of webhooks is left in namespace %s", ns.Name)
 }
 
 func is(ok bool, format string, a ...any) error {

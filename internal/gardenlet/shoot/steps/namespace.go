@@ -168,6 +168,7 @@ func NamespaceFor(
 			corev1beta1.AnnotationShootUID:                               string(shoot.Status.UID),
 			resourcesv1alpha1.AnnotationHighAvailabilityFailureTolerance: string(tolerance),
 			resourcesv1alpha1.AnnotationHighAvailabilityZones:            strings.Join(zones, ","),
+			networkpolicy.AnnotationExtensions:                           strings.Join(usedExtensions(shoot, seed, registrations), ","),
 		},
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -28,9 +29,18 @@ func TestNamespaceDescribesTheShoot(t *testing.T) {
 			Kind: "Extension", Type: kind, AutoEnable: []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot},
 		}
 	}
-	registrations := []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{
-		Resources: []corev1beta1.ControllerResource{forAll("automatic"), forAll("declined")},
-	}}}
+	registrations := []corev1beta1.ControllerRegistration{
+		{ObjectMeta: metav1.ObjectMeta{Name: "automatic"}, Spec: corev1beta1.ControllerRegistrationSpec{
+			Resources: []corev1beta1.ControllerResource{forAll("automatic"), forAll("declined")},
+		}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "declined"}, Spec: corev1beta1.ControllerRegistrationSpec{
+			Resources: []corev1beta1.ControllerResource{forAll("declined"), {Kind: "Network", Type: "other"}},
+		}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "a-network"}, Spec: corev1beta1.ControllerRegistrationSpec{
+			Resources: []corev1beta1.ControllerResource{{Kind: "Network", Type: "simple"}},
+		}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "of-seeds"}}, // It has no kind by which a Shoot could use it.
+	}
 	ns := NamespaceFor(shoot, seed, registrations, "shoot--dev--a", []string{"a", "b", "c"})
 	if diff := cmp.Diff(map[string]string{
 		"gardener.cloud/role":                                        "shoot",
@@ -48,6 +58,7 @@ func TestNamespaceDescribesTheShoot(t *testing.T) {
 		"shoot.gardener.cloud/uid": "uid",
 		"high-availability-config.resources.gardener.cloud/failure-tolerance-type": "zone",
 		"high-availability-config.resources.gardener.cloud/zones":                  "a,b,c",
+		"hortus.dev/extensions": "a-network,automatic,of-seeds",
 	}, ns.Annotations); diff != "" {
 		t.Errorf("annotations mismatch (-want +got):\n%s", diff)
 	}

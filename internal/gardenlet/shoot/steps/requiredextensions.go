@@ -47,6 +47,20 @@ func missingExtensions(
 			}
 		}
 	}
+	var missing []string
+	for kindType := range neededExtensions(shoot, seed, registrations) {
+		if !ready[kindType] {
+			missing = append(missing, fmt.Sprintf("%s/%s", kindType.Kind, kindType.Type))
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// neededExtensions are the kinds and types of extension objects of the Shoot.
+func neededExtensions(
+	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration,
+) controllerregistration.Set {
 	needed := controllerregistration.NeededByShoot(shoot)
 	for _, e := range wantedExtensions(shoot, registrations) { // Includes extensions that are enabled for all Shoots.
 		needed[controllerregistration.KindType{Kind: extensionsv1alpha1.ExtensionKind, Type: e.spec.Type}] = struct{}{}
@@ -56,14 +70,26 @@ func missingExtensions(
 			needed[kindType] = struct{}{}
 		}
 	}
-	var missing []string
-	for kindType := range needed {
-		if !ready[kindType] {
-			missing = append(missing, fmt.Sprintf("%s/%s", kindType.Kind, kindType.Type))
+	return needed
+}
+
+// usedExtensions are the names of the ControllerRegistrations that the Shoot uses, sorted: those of the kinds and types
+// that it needs, and those without any, which are for everything in a seed.
+func usedExtensions(
+	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration,
+) []string {
+	needed := neededExtensions(shoot, seed, registrations)
+	var names []string
+	for _, r := range registrations {
+		if len(r.Spec.Resources) == 0 || slices.ContainsFunc(r.Spec.Resources, func(c corev1beta1.ControllerResource) bool {
+			_, used := needed[controllerregistration.KindType{Kind: c.Kind, Type: c.Type}]
+			return used
+		}) {
+			names = append(names, r.Name)
 		}
 	}
-	slices.Sort(missing)
-	return missing
+	slices.Sort(names)
+	return names
 }
 
 // installationReady: installed, healthy and not in the middle of a roll-out.
