@@ -48,7 +48,7 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"internal/secretsmanager", "internal/pki", "parts build on it, not the other way round"},
 		{"internal/encryption", "", "it decides about one file of API servers"},
 		{"internal/component/...",
-			"api/... internal/component/... internal/encryption internal/etcdmember/configuration internal/pki " +
+			"api/... internal/component/... internal/encryption internal/etcdmember/configuration internal/networkpolicy internal/pki " +
 				"internal/resourcemanager/webhook/configuration",
 			"a component is values in, objects out"},
 		{"internal/etcdmember/configuration", "", "the gardenlet and the process of etcd compute the same checksum with it"},

@@ -24,7 +24,8 @@ const (
 // Dialer connects to what its Rules allow. It may be used concurrently.
 type Dialer struct {
 	Rules *Rules
-	// Exempt reports whether a target, host:port exactly as requested, is dialled whatever the Rules say; nil exempts none.
+	// Exempt reports whether a target, host:port exactly as requested, is dialled whatever the Rules say; nil exempts
+	// none.
 	Exempt func(target string) bool
 	// Resolve returns the addresses of a name, the best first; nil asks the resolver of the process.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)

@@ -14,8 +14,8 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
-// AnnotationExtensions on the namespace of a control plane has the names of the ControllerRegistrations of the extensions
-// that the Shoot uses, separated by commas.
+// AnnotationExtensions on the namespace of a control plane has the names of the ControllerRegistrations of the
+// extensions that the Shoot uses, separated by commas.
 const AnnotationExtensions = "hortus.dev/extensions"
 
 // The ConfigMap in the namespace of a control plane with the result of [WebhookTargets], and its key.
@@ -25,9 +25,9 @@ const (
 )
 
 // WebhookTargets returns the webhooks in the seed that the API server of a control plane may call, as host:port in all
-// usual spellings, sorted. They are ports of Services that allow it by annotation: those in the namespace of the control
-// plane itself, and those of the extensions that the Shoot uses, if their annotations select the namespace. namespaces
-// and services are those of the whole cluster. Services with invalid annotations have no targets.
+// usual spellings, sorted. They are ports of Services that allow it by annotation: those in the namespace of the
+// control plane itself, and those of the extensions that the Shoot uses, if their annotations select the namespace.
+// namespaces and services are those of the whole cluster. Services with invalid annotations have no targets.
 func WebhookTargets(own *corev1.Namespace, namespaces []*corev1.Namespace, services []*corev1.Service) []string {
 	if !Managed(own) || own.Labels[corev1beta1.LabelRole] != corev1beta1.RoleShoot {
 		return nil

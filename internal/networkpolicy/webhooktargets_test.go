@@ -40,7 +40,9 @@ func TestWebhookTargets(t *testing.T) {
 	ported := func(ports ...corev1.ServicePort) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Spec.Ports = ports }
 	}
-	all := []string{"hook.extension-noted.svc.cluster.local:443", "hook.extension-noted.svc:443", "hook.extension-noted:443"}
+	all := []string{
+		"hook.extension-noted.svc.cluster.local:443", "hook.extension-noted.svc:443", "hook.extension-noted:443",
+	}
 	for name, tc := range map[string]struct {
 		service *corev1.Service
 		own     func(*corev1.Namespace)
@@ -123,7 +125,8 @@ func TestWebhookTargets(t *testing.T) {
 			service: hook(), own: func(ns *corev1.Namespace) { delete(ns.Annotations, AnnotationExtensions) },
 		},
 		"the Shoot uses none": {
-			service: hook(in("extension-unknown")), own: func(ns *corev1.Namespace) { ns.Annotations[AnnotationExtensions] = "" },
+			service: hook(in("extension-unknown")),
+			own:     func(ns *corev1.Namespace) { ns.Annotations[AnnotationExtensions] = "" },
 		},
 		"another extension begins with the same name": {
 			service: hook(), own: func(ns *corev1.Namespace) { ns.Annotations[AnnotationExtensions] = "noted-2" },
@@ -153,9 +156,11 @@ func TestWebhookTargets(t *testing.T) {
 			b.Labels[corev1beta1.LabelControllerRegistrationName] = "noted"
 			namespaces := []*corev1.Namespace{
 				own, b, namespace("garden", "garden"), namespace("default", ""), ending,
-				extension("extension-noted", "noted"), extension("extension-other", "other"), extension("extension-unknown", ""),
+				extension("extension-noted", "noted"), extension("extension-other", "other"),
+				extension("extension-unknown", ""),
 			}
-			got := WebhookTargets(own, namespaces, []*corev1.Service{service("extension-noted", "plain", nil, https), tc.service})
+			plain := service("extension-noted", "plain", nil, https)
+			got := WebhookTargets(own, namespaces, []*corev1.Service{plain, tc.service})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("WebhookTargets() mismatch (-want +got):\n%s", diff)
 			}
@@ -175,7 +180,8 @@ func TestWebhookTargetsAreAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range policies {
-		if p.Spec.PodSelector.MatchLabels["networking.resources.gardener.cloud/to-extensions-all-webhook-targets"] == "allowed" {
+		const label = "networking.resources.gardener.cloud/to-extensions-all-webhook-targets"
+		if p.Spec.PodSelector.MatchLabels[label] == "allowed" {
 			return
 		}
 	}

@@ -152,8 +152,8 @@ func TestEgressIsBounded(t *testing.T) {
 	})
 }
 
-// TestExemptTargets: the selector of the control plane reaches what the file lists when a connection is requested, exactly
-// as it is written there.
+// TestExemptTargets: the selector of the control plane reaches what the file lists when a connection is requested,
+// exactly as it is written there.
 func TestExemptTargets(t *testing.T) {
 	w, _ := newOutside(t)
 	refused, _ := w.connect("10.1.2.3:443") // From here on the server runs.
@@ -192,8 +192,9 @@ func TestExemptTargets(t *testing.T) {
 	check(selectorCluster, "manager:443", 403)
 	write("hook.extension-noted:443\nhook.extension-noted.svc:443")
 	for target, want := range map[string]int{
-		"hook.extension-noted:443": 200, "hook.extension-noted.svc:443": 200, "hook.extension-noted.svc.cluster.local:443": 403,
-		"hook.extension-noted:8443": outside, "hook.extension-noted.:443": outside, "k.extension-noted:443": outside,
+		"hook.extension-noted:443": 200, "hook.extension-noted.svc:443": 200,
+		"hook.extension-noted.svc.cluster.local:443": 403, "hook.extension-noted:8443": outside,
+		"hook.extension-noted.:443": outside, "k.extension-noted:443": outside,
 		"hook:443": 403, "hook.extension-noted": 400, "10.1.2.3:443": 403,
 	} {
 		check(selectorControlPlane, target, want)

@@ -1,5 +1,5 @@
-// Package networkpolicy keeps the NetworkPolicies of a seed, and what the API servers of Shoots may call in it, as package
-// internal/networkpolicy computes them.
+// Package networkpolicy keeps the NetworkPolicies of a seed, and the lists of what API servers of Shoots may call in it,
+// as package internal/networkpolicy computes them.
 package networkpolicy
 
 import (
@@ -78,8 +78,8 @@ func request(namespace string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}
 }
 
-// ofNamespace enqueues the namespace, those whose Services its pods may reach now, or no longer, and those of the clients
-// of its own Services.
+// ofNamespace enqueues the namespace, those whose Services its pods may reach now, or no longer, and those of the
+// clients of its own Services.
 func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	ns, ok := o.(*corev1.Namespace)
 	if !ok {

@@ -159,6 +159,7 @@ func NamespaceFor(
 	for _, name := range extensionTypes(shoot, registrations) {
 		labels[corev1beta1.LabelPrefixExtensionType+name] = "true"
 	}
+	used := usedExtensions(shoot, seed, registrations)
 	tolerance := failureTolerance(shoot)
 	zones = chooseZones(zones, seed.Spec.Provider.Zones, tolerance, name)
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -168,7 +169,7 @@ func NamespaceFor(
 			corev1beta1.AnnotationShootUID:                               string(shoot.Status.UID),
 			resourcesv1alpha1.AnnotationHighAvailabilityFailureTolerance: string(tolerance),
 			resourcesv1alpha1.AnnotationHighAvailabilityZones:            strings.Join(zones, ","),
-			networkpolicy.AnnotationExtensions:                           strings.Join(usedExtensions(shoot, seed, registrations), ","),
+			networkpolicy.AnnotationExtensions:                           strings.Join(used, ","),
 		},
 	}}
 }

@@ -1,0 +1,238 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"hortus.dev/hortus/internal/chart"
+)
+
+// taggerRegistration registers the extension of test/tagger; the chart and the image are to be filled in.
+const taggerRegistration = `apiVersion: core.gardener.cloud/v1
+kind: ControllerDeployment
+metadata: {name: tagger}
+helm:
+  rawChart: %s
+  values: {image: %q}
+---
+apiVersion: core.gardener.cloud/v1beta1
+kind: ControllerRegistration
+metadata:
+  name: tagger
+  annotations: {security.gardener.cloud/pod-security-enforce: restricted}
+spec:
+  deployment:
+    deploymentRefs: [{name: tagger}]
+  resources:
+  - {kind: Extension, type: tagged}
+`
+
+// taggedPod shows what the extension does to a Shoot: its label, and the file on its node.
+const taggedPod = `apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: default}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: echo
+    image: hortus.dev/echo:1.0.0
+    args: [serve]
+    volumeMounts: [{name: etc, mountPath: /node, readOnly: true}]
+  volumes:
+  - {name: etc, hostPath: {path: /etc}}
+`
+
+// prober is a webhook of the Shoot's owner with a URL in the seed.
+const prober = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: %[1]s}
+webhooks:
+- name: %[1]s.example.com
+  clientConfig: {url: %[2]q}
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  timeoutSeconds: 10
+  rules:
+  - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  objectSelector: {matchLabels: {probe: %[1]s}}
+`
+
+// TestWebhooksOfAnExtension: an extension has webhooks for nodes and for the API server in the seed, and one in the
+// Shoot that it serves from the seed. They act in every operation without changing anything again, reach nothing else,
+// and go with the extension, which stays as long as the Shoot uses it.
+func TestWebhooksOfAnExtension(t *testing.T) {
+	story(t, firstSeed)
+	const name, namespace, controlPlane = "tagged", "extension-tagger-local-1", "shoot--dev--tagged"
+	garden, seed := kubeconfigOf("garden"), adminOf("local-1")
+	get := func(kubeconfig string, args ...string) string {
+		t.Helper()
+		return strings.TrimSpace(kubectl(t, kubeconfig, append([]string{"get"}, args...)...))
+	}
+	installTagger(t)
+	applyShootOn(t, "shoot.yaml", name, "local-1", "extensions: [{type: tagged}]")
+	awaitSucceeded(t, name)
+	shoot := shootKubeconfig(t, name)
+
+	const serverTag = `jsonpath={.spec.template.spec.containers[?(@.name=="kube-apiserver")].env[?(@.name=="TAGGER")].value}`
+	tagged := func() {
+		t.Helper()
+		if got := get(seed, "-n", controlPlane, "deployment", "kube-apiserver", "-o", serverTag); got != "tagged" {
+			t.Errorf("the API server has TAGGER=%q", got)
+		}
+	}
+	tagged()
+	if got := tagOf(t, shoot, "first"); got != "true" {
+		t.Errorf("a pod of the Shoot has the label tagged=%q", got)
+	}
+	eventually(t, "the file is on the node", func() error { return fileOnNode(t, shoot, "first") })
+	get(seed, "-n", namespace, "verticalpodautoscaler", "tagger")
+	if got := get(seed, "-n", namespace, "pods", "-l", "app=tagger", "-o",
+		"jsonpath={.items[*].spec.volumes[*].projected.sources[*].serviceAccountToken.path}"); got != "token" {
+		t.Errorf("the extension's pod, whose ServiceAccount mounts no token, has the token %q", got)
+	}
+	onlyOfferedWebhooksAreReached(t, shoot, namespace)
+
+	// What webhooks have changed is left as it is by the next operation.
+	unchanged := func() string {
+		return get(seed, "-n", controlPlane, "operatingsystemconfigs", "-o",
+			"jsonpath={range .items[*]}{.metadata.name} {.metadata.generation}\n{end}") +
+			get(seed, "-n", controlPlane, "deployment", "kube-apiserver", "-o", "jsonpath={.metadata.generation}") +
+			get(shoot, "nodes", "-o", "jsonpath={.items[*].metadata.uid}")
+	}
+	before := unchanged()
+	reconcileNow(t, name)
+	tagged()
+	if now := unchanged(); now != before {
+		t.Errorf("another operation has changed generations of objects, or nodes:\n%s\nis now\n%s", before, now)
+	}
+
+	// The extension stays as long as it is used.
+	kubectl(t, garden, "delete", "controllerregistration", "tagger", "--wait=false")
+	required := func() string {
+		return get(garden, "controllerinstallation", "tagger-local-1", "-o",
+			`jsonpath={range .status.conditions[?(@.type=="Required")]}{.status} {.message}{end}`)
+	}
+	eventually(t, "the extension is required", func() error {
+		if got := required(); !strings.HasPrefix(got, "True ") || !strings.Contains(got, controlPlane+"/tagged") {
+			return fmt.Errorf("condition Required is %q", got)
+		}
+		return nil
+	})
+	if got := tagOf(t, shoot, "second"); got != "true" {
+		t.Errorf("after the registration was deleted, a pod of the Shoot has the label tagged=%q", got)
+	}
+
+	patchShoot(t, name, `{"spec":{"extensions":null}}`)
+	if got := get(seed, "-n", controlPlane, "deployment", "kube-apiserver", "-o", serverTag); got != "" {
+		t.Errorf("without the extension the API server has TAGGER=%q", got)
+	}
+	if got := tagOf(t, shoot, "third"); got != "" {
+		t.Errorf("without the extension a pod of the Shoot has the label tagged=%q", got)
+	}
+	eventually(t, "the file is gone from the node", func() error {
+		if fileOnNode(t, shoot, "first") == nil {
+			return fmt.Errorf("it is there")
+		}
+		return nil
+	})
+	eventually(t, "nothing of the extension is left", func() error {
+		for kubeconfig, kinds := range map[string]string{
+			garden: "controllerregistrations,controllerinstallations",
+			seed:   "namespaces,clusterroles,clusterrolebindings,mutatingwebhookconfigurations",
+		} {
+			if left := regexp.MustCompile(`\S*tagger\S*`).FindAllString(get(kubeconfig, kinds, "-o", "name"), -1); left != nil {
+				return fmt.Errorf("there are %v", left)
+			}
+		}
+		return nil
+	})
+}
+
+// installTagger builds the extension of test/tagger and registers it.
+func installTagger(t *testing.T) {
+	t.Helper()
+	garden := kubeconfigOf("garden")
+	out, err := typeIn(t, `CGO_ENABLED=0 go build -tags grpcnotrace -buildvcs=false -trimpath -o .build/tagger ./test/tagger`)
+	t.Cleanup(func() { _ = os.Remove(filepath.Join(repository, ".build", "tagger")) })
+	if err != nil {
+		t.Fatalf("build the extension: %v\n%s", err, out)
+	}
+	image := strings.TrimSpace(hortus(t, "images", "add", "example.com/tagger:0.1.0", ".build/tagger"))
+	archive, err := chart.Archive(os.DirFS("testdata"), "tagger", "tagger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		kubectl(t, garden, "delete", "--ignore-not-found", "--wait=false", "controllerregistration,controllerdeployment",
+			"tagger")
+	})
+	if out, err := applyText(t, garden,
+		fmt.Sprintf(taggerRegistration, base64.StdEncoding.EncodeToString(archive), image)); err != nil {
+		t.Fatalf("register the extension: %v\n%s", err, out)
+	}
+}
+
+// tagOf creates a pod in the Shoot and returns the label that the webhook gives it.
+func tagOf(t *testing.T, shoot, pod string) string {
+	t.Helper()
+	var out string
+	eventually(t, "a pod of the Shoot is created", func() error { // The ServiceAccount of the namespace takes a moment.
+		var err error
+		out, err = applyText(t, shoot, fmt.Sprintf(taggedPod, pod))
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	return kubectl(t, shoot, "get", "pod", pod, "-o", "jsonpath={.metadata.labels.tagged}")
+}
+
+// fileOnNode returns why the file of the extension is not on the node of a pod.
+func fileOnNode(t *testing.T, shoot, pod string) error {
+	t.Helper()
+	out, err := kubectlE(t, shoot, "exec", pod, "--", "cat", "/node/tagger/tag")
+	if err == nil && out != "tagged\n" {
+		err = fmt.Errorf("it has %q", out)
+	}
+	return err
+}
+
+// onlyOfferedWebhooksAreReached: the owner of the Shoot cannot make its API server call Services that do not offer
+// webhooks to it.
+func onlyOfferedWebhooksAreReached(t *testing.T, shoot, namespace string) {
+	t.Helper()
+	for id, url := range map[string]string{
+		"other-service":   "https://tagger-health." + namespace + ".svc:443/",
+		"other-port":      "https://tagger." + namespace + ".svc:10250/webhooks/shoot",
+		"other-extension": "https://provider-local.extension-provider-local-local-1.svc:443/",
+		"of-the-seed":     "https://gardener-resource-manager.garden.svc:443/",
+	} {
+		if out, err := applyText(t, shoot, fmt.Sprintf(prober, id, url)); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: probe-, namespace: default, labels: {probe: %s}}\n", id)
+		file := filepath.Join(t.TempDir(), "probe.yaml")
+		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the API server calls "+url, func() error {
+			out, err := kubectlE(t, shoot, "create", "--dry-run=server", "-f", file)
+			if err == nil {
+				return fmt.Errorf("the webhook is not called yet: %s", out)
+			}
+			if !strings.Contains(out, "403 Forbidden") {
+				t.Errorf("%s is not refused: %s", url, out)
+			}
+			return nil
+		})
+		kubectl(t, shoot, "delete", "validatingwebhookconfiguration", id)
+	}
+}
