@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -203,6 +204,47 @@ func TestControlPlanesDoNotReachEachOther(t *testing.T) {
 	}
 }
 
+// TestOnlyTunnelServersReachWebhooksOfExtensions: of a control plane, only the tunnel server reaches the port at which an
+// extension offers webhooks to API servers of Shoots, and nothing else of the extension.
+func TestOnlyTunnelServersReachWebhooksOfExtensions(t *testing.T) {
+	const extension = "extension-noted"
+	s := newSeed(t)
+	s.namespaces = append(s.namespaces, namespaceOf(extension, "extension"))
+	const prefix = "networking.resources.gardener.cloud/"
+	for name, annotations := range map[string]map[string]string{
+		"hook": {
+			prefix + "from-all-webhook-targets-allowed-ports": `[{"port":10250,"protocol":"TCP"}]`,
+			prefix + "pod-label-selector-namespace-alias":     "extensions",
+			prefix + "namespace-selectors":                    `[{"matchLabels":{"gardener.cloud/role":"shoot"}}]`,
+		},
+		"other": nil,
+	} {
+		labels := map[string]string{"app": name}
+		s.services = append(s.services, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: extension, Name: name, Annotations: annotations},
+			Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{
+				{Port: 443, TargetPort: intstr.FromInt32(10250)}, {Port: 80, TargetPort: intstr.FromInt32(8080)},
+			}},
+		})
+		s.addPod(pod{extension, name, labels})
+	}
+	policies := s.policies(t)
+	for _, from := range s.pods {
+		for _, to := range s.pods {
+			if to.namespace != extension || from.namespace == extension {
+				continue
+			}
+			want := []string(nil)
+			if from.name == vpnseedserver.Name && to.name == "hook" {
+				want = []string{"10250"}
+			}
+			if ways := s.ways(policies, from, to); !slices.Equal(ways, want) {
+				t.Errorf("%s/%s reaches %s at %v, want %v", from.namespace, from.name, to.name, ways, want)
+			}
+		}
+	}
+}
+
 // outside are the labels for destinations outside of the cluster's pods, in the order of the page.
 var outside = []struct{ label, text string }{
 	{component.ReachDNS, "names"},
@@ -280,6 +322,13 @@ The port is that of the pods, a number or a name. Annotations of a Service, all 
 | ` + "`pod-label-selector-namespace-alias`" + ` | takes the place of the namespace in the label, so that one label is enough for the same Service of all control planes |
 | ` + "`from-world-to-ports`" + ` | JSON list of ports that everybody may reach |
 | ` + "`from-<group>-allowed-ports`" + ` | JSON list of ports that pods with the label of the group may reach |
+
+The group ` + "`all-webhook-targets`" + ` is for webhooks that API servers of Shoots call in the seed. API servers connect only through the tunnel server
+of their control plane, so its pods have the labels ` + "`to-all-webhook-targets`" + ` and ` + "`to-extensions-all-webhook-targets`" + `, the latter for Services
+with the alias ` + "`extensions`" + `. Tenants decide what their API server calls, and so the tunnel server checks the target, too: it connects only to
+ports that a Service in its own namespace names in the annotation, or a Service of an [extension that the Shoot uses](extensions.md#webhooks-in-shoots)
+and whose selectors include the namespace. The list is the ConfigMap ` + "`webhook-targets`" + ` of the control plane, made by the seed's
+resource-manager.
 
 The seed's resource-manager makes the policies (` + "`internal/networkpolicy`" + ` decides); an extension needs none of its own. A namespace that was there
 before an update denies by default once the Shoot has been reconciled. Policies hold where the network of the seed enforces them, as

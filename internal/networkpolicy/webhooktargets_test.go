@@ -167,23 +167,3 @@ func TestWebhookTargets(t *testing.T) {
 		})
 	}
 }
-
-// TestWebhookTargetsAreAllowed: what a control plane may call by its list is allowed by the policies, too, for pods with
-// the labels of the tunnel server.
-func TestWebhookTargetsAreAllowed(t *testing.T) {
-	own, other := namespace("shoot--dev--a", "shoot"), namespace("extension-noted", "extension")
-	s := service("extension-noted", "hook", maps.Clone(offered), corev1.ServicePort{
-		Port: 443, TargetPort: intstr.FromInt32(10250),
-	})
-	policies, err := Desired(own.Name, []*corev1.Namespace{own, other}, []*corev1.Service{s}, Networks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range policies {
-		const label = "networking.resources.gardener.cloud/to-extensions-all-webhook-targets"
-		if p.Spec.PodSelector.MatchLabels[label] == "allowed" {
-			return
-		}
-	}
-	t.Error("no policy lets pods reach the webhooks of extensions")
-}

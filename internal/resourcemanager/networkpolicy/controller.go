@@ -1,5 +1,5 @@
-// Package networkpolicy keeps the NetworkPolicies of a seed, and the lists of what API servers of Shoots may call in it,
-// as package internal/networkpolicy computes them.
+// Package networkpolicy keeps the NetworkPolicies of a seed, and the lists of what API servers of Shoots may
+// call in it, as package internal/networkpolicy computes them.
 package networkpolicy
 
 import (
