@@ -49,38 +49,55 @@ func (a *ApplyCache) Apply(ctx context.Context, c client.Client, obj client.Obje
 	return a.apply(ctx, c, obj, owner, "", nil)
 }
 
-// Rewrite is Apply for a Deployment that webhooks may change. On a new occasion it writes the Deployment even if
-// nothing has changed, and replaces its spec, so that webhooks are called again. An apply would keep entries that
-// webhooks have added to lists and maps, because no field manager owns them; replacing the spec removes those that are
-// not added again.
-func (a *ApplyCache) Rewrite(
-	ctx context.Context, c client.Client, d *appsv1.Deployment, owner, occasion string,
-) error {
-	wanted := d.DeepCopy()
-	return a.apply(ctx, c, d, owner, occasion, func() error { return replaceSpec(ctx, c, d, wanted, owner) })
+// Rewrite is Apply for a Deployment or a StatefulSet that webhooks may change. On a new occasion it writes the object
+// even if nothing has changed, and replaces its spec, so that webhooks are called again. An apply would keep entries
+// that webhooks have added to lists and maps, because no field manager owns them; replacing the spec removes those that
+// are not added again.
+func (a *ApplyCache) Rewrite(ctx context.Context, c client.Client, o client.Object, owner, occasion string) error {
+	wanted := o.DeepCopyObject().(client.Object)
+	return a.apply(ctx, c, o, owner, occasion, func() error { return replaceSpec(ctx, c, o, wanted, owner) })
 }
 
 // keptOnTemplate is set by "kubectl rollout restart". Without it the pods would be replaced a second time.
 const keptOnTemplate = "kubectl.kubernetes.io/restartedAt"
 
-// replaceSpec replaces the spec of a Deployment by the wanted one, except for paused and keptOnTemplate, which users
-// and other steps set, and stores the response in live.
-func replaceSpec(ctx context.Context, c client.Client, live, wanted *appsv1.Deployment, owner string) error {
-	wanted.Spec.Paused = live.Spec.Paused
-	if at, ok := live.Spec.Template.Annotations[keptOnTemplate]; ok {
-		metav1.SetMetaDataAnnotation(&wanted.Spec.Template.ObjectMeta, keptOnTemplate, at)
-	}
+// replaceSpec replaces the spec of an object by the wanted one, except for what specFor keeps, and stores the response
+// in live.
+func replaceSpec(ctx context.Context, c client.Client, live, wanted client.Object, owner string) error {
 	// A patch, because an update would conflict with every change of the status.
-	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": wanted.Spec}})
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": specFor(live, wanted)}})
 	if err != nil {
-		return fmt.Errorf("encode spec of Deployment %s: %w", client.ObjectKeyFromObject(live), err)
+		return fmt.Errorf("encode spec of %s: %w", describe(live, c.Scheme()), err)
 	}
-	answer := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: live.Name, Namespace: live.Namespace}}
+	answer := live.DeepCopyObject().(client.Object)
 	if err := c.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(owner)); err != nil {
-		return fmt.Errorf("replace spec of Deployment %s: %w", client.ObjectKeyFromObject(live), err)
+		return fmt.Errorf("replace spec of %s: %w", describe(live, c.Scheme()), err)
 	}
-	*live = *answer
+	reflect.ValueOf(live).Elem().Set(reflect.ValueOf(answer).Elem())
 	return nil
+}
+
+// specFor returns the wanted spec with what is kept of the live one: paused and keptOnTemplate, which users and other
+// steps set, and the volumes of a StatefulSet, which cannot be changed.
+func specFor(live, wanted client.Object) any {
+	keepOnTemplate := func(live, wanted *metav1.ObjectMeta) {
+		if at, ok := live.Annotations[keptOnTemplate]; ok {
+			metav1.SetMetaDataAnnotation(wanted, keptOnTemplate, at)
+		}
+	}
+	switch wanted := wanted.(type) {
+	case *appsv1.Deployment:
+		live := live.(*appsv1.Deployment)
+		wanted.Spec.Paused = live.Spec.Paused
+		keepOnTemplate(&live.Spec.Template.ObjectMeta, &wanted.Spec.Template.ObjectMeta)
+		return wanted.Spec
+	case *appsv1.StatefulSet:
+		live := live.(*appsv1.StatefulSet)
+		wanted.Spec.VolumeClaimTemplates = live.Spec.VolumeClaimTemplates
+		keepOnTemplate(&live.Spec.Template.ObjectMeta, &wanted.Spec.Template.ObjectMeta)
+		return wanted.Spec
+	}
+	panic(fmt.Sprintf("kube: Rewrite of %T", wanted)) // The callers pass one of the two.
 }
 
 // apply calls after, unless it is nil, if the occasion is new.

@@ -73,3 +73,39 @@ func TestRewriteOnEachOccasion(t *testing.T) {
 		t.Error("the Deployment is no longer paused")
 	}
 }
+
+// TestRewriteKeepsVolumesOfStatefulSets: what cannot be changed stays as a webhook has made it.
+func TestRewriteKeepsVolumesOfStatefulSets(t *testing.T) {
+	ctx, cache, c := t.Context(), &ApplyCache{}, fake.NewClientBuilder().Build()
+	rewrite := func(occasion string) *appsv1.StatefulSet {
+		t.Helper()
+		labels := map[string]string{"app": "a"}
+		set := &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"},
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: ptr.To(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "image"}}},
+				},
+			},
+		}
+		if err := cache.Rewrite(ctx, c, set, "us", occasion); err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	set := rewrite("1")
+	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+	set.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "a-webhooks"}}
+	if err := c.Update(ctx, set); err != nil {
+		t.Fatal(err)
+	}
+	set = rewrite("2")
+	if got := set.Spec.VolumeClaimTemplates; len(got) != 1 || got[0].Name != "data" {
+		t.Errorf("the volumes are %+v", got)
+	}
+	if got := set.Spec.Template.Spec.Volumes; len(got) > 0 {
+		t.Errorf("the template has %+v", got)
+	}
+}

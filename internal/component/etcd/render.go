@@ -149,8 +149,10 @@ func Render(v Values) (*corev1.Service, *appsv1.StatefulSet) {
 			PublishNotReadyAddresses: true,
 		},
 	}
+	labels := component.Labels(Name)
+	labels[component.LabelMutatedByWebhook] = "true"
 	return service, &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)},
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: labels},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:             ptr.To(v.Replicas),
 			RevisionHistoryLimit: ptr.To(int32(1)),

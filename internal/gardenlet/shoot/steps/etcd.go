@@ -88,13 +88,17 @@ func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (fl
 }
 
 // renewEtcdSet deletes a StatefulSet of an earlier release that cannot be changed to the wanted one. Its pods run on,
-// and the next StatefulSet adopts them.
+// and the next StatefulSet adopts them. The wanted one gets the volumes of one that stays: they cannot be changed
+// either, and a webhook may have chosen their class when the StatefulSet was created.
 func renewEtcdSet(ctx context.Context, seed *Seed, wanted *appsv1.StatefulSet) (bool, error) {
 	is := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: wanted.Name, Namespace: wanted.Namespace}}
 	found, err := kube.Exists(ctx, seed, is)
-	if err != nil || !found || is.Spec.ServiceName == wanted.Spec.ServiceName &&
-		is.Spec.PodManagementPolicy == wanted.Spec.PodManagementPolicy {
+	if err != nil || !found {
 		return false, err
+	}
+	if is.Spec.ServiceName == wanted.Spec.ServiceName && is.Spec.PodManagementPolicy == wanted.Spec.PodManagementPolicy {
+		wanted.Spec.VolumeClaimTemplates = is.Spec.VolumeClaimTemplates
+		return false, nil
 	}
 	if !is.DeletionTimestamp.IsZero() {
 		return true, nil

@@ -21,17 +21,18 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// apply applies objects in order; each holds the server's answer afterwards. Deployments are written once per
-// operation, so that webhooks of extensions act on them.
+// apply applies objects in order; each holds the server's answer afterwards. Deployments and StatefulSets are written
+// once per operation, so that webhooks of extensions act on them.
 func (seed *Seed) apply(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
-		if d, ok := o.(*appsv1.Deployment); ok {
-			if err := seed.applied.Rewrite(ctx, seed, d, FieldOwner, seed.operation); err != nil {
-				return err
-			}
-			continue
+		var err error
+		switch o.(type) {
+		case *appsv1.Deployment, *appsv1.StatefulSet:
+			err = seed.applied.Rewrite(ctx, seed, o, FieldOwner, seed.operation)
+		default:
+			err = seed.applied.Apply(ctx, seed, o, FieldOwner)
 		}
-		if err := seed.applied.Apply(ctx, seed, o, FieldOwner); err != nil {
+		if err != nil {
 			return err
 		}
 	}
