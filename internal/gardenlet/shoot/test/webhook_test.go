@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/test/env"
 )
@@ -76,10 +77,57 @@ func TestProviderWebhooksChangeControlPlanes(t *testing.T) {
 	}
 }
 
+// TestProviderWebhooksChangeEtcd: a webhook of a provider chooses the class of the volumes of a new etcd, and changes its
+// pods. Without the webhook the pods are as before; the volumes stay, as they cannot be changed.
+func TestProviderWebhooksChangeEtcd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	etcdSet := func() *appsv1.StatefulSet {
+		set := &appsv1.StatefulSet{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: etcd.Name}, set))
+		return set
+	}
+	operation := func() {
+		w.clock.Step(time.Hour)
+		w.seedActs(s)
+		s = w.run(s, succeeded)
+	}
+	before := etcdSet()
+	hook := startProviderWebhook(t)
+	registration := hook.registration(s.Status.TechnicalID)
+	w.Create(t, registration)
+	w.awaitMutation(s, true)
+
+	w.must(w.Client.Delete(w.ctx, before))
+	operation()
+	changed := etcdSet()
+	if class := ptr.Deref(changed.Spec.VolumeClaimTemplates[0].Spec.StorageClassName, ""); class != providerClass {
+		t.Errorf("the new etcd has volumes of class %q, want %q", class, providerClass)
+	}
+	if !slices.ContainsFunc(changed.Spec.Template.Spec.Volumes, isProviders) {
+		t.Errorf("the pods of the new etcd have volumes %+v", changed.Spec.Template.Spec.Volumes)
+	}
+	operation()
+	if diff := cmp.Diff(changed.Spec, etcdSet().Spec); diff != "" || etcdSet().Generation != changed.Generation {
+		t.Errorf("another operation changed the StatefulSet: %s", diff)
+	}
+
+	w.must(w.Client.Delete(w.ctx, registration))
+	w.awaitMutation(s, false)
+	operation()
+	want := before.Spec.DeepCopy()
+	want.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(providerClass)
+	if diff := cmp.Diff(*want, etcdSet().Spec); diff != "" {
+		t.Errorf("the StatefulSet without the webhook mismatch (-want +got):\n%s", diff)
+	}
+}
+
 // The additions of the webhook.
 const (
 	providerFlag   = "--cloud-provider=external"
 	providerVolume = "cloud-provider-config"
+	providerClass  = "fast"
 )
 
 func isProviders(v corev1.Volume) bool { return v.Name == providerVolume }
@@ -94,28 +142,51 @@ func startProviderWebhook(t *testing.T) *providerWebhook {
 	t.Helper()
 	hook := &providerWebhook{}
 	hook.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		review, d := &admissionv1.AdmissionReview{}, &appsv1.Deployment{}
+		review := &admissionv1.AdmissionReview{}
 		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if err := json.Unmarshal(review.Request.Object.Raw, d); err != nil {
+		spec, err := specOf(review.Request)
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		answer := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		if strings.HasPrefix(d.Name, kubeapiserver.Name) {
+		if spec != nil {
 			hook.calls.Add(1)
-			change(&d.Spec.Template.Spec)
 			answer.PatchType = ptr.To(admissionv1.PatchTypeJSONPatch)
-			answer.Patch, _ = json.Marshal([]map[string]any{ // Plain values.
-				{"op": "replace", "path": "/spec/template/spec", "value": d.Spec.Template.Spec},
-			})
+			// Plain values.
+			answer.Patch, _ = json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": spec}})
 		}
 		_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: answer})
 	}))
 	t.Cleanup(hook.Close)
 	return hook
+}
+
+// specOf returns the spec that the webhook wants for an API server or an etcd, nil for others. It chooses the storage
+// class of an etcd when the StatefulSet is created, as later it cannot be changed.
+func specOf(r *admissionv1.AdmissionRequest) (any, error) {
+	switch {
+	case r.Kind.Kind == "Deployment" && strings.HasPrefix(r.Name, kubeapiserver.Name):
+		d := &appsv1.Deployment{}
+		err := json.Unmarshal(r.Object.Raw, d)
+		change(&d.Spec.Template.Spec)
+		return d.Spec, err
+	case r.Kind.Kind == "StatefulSet" && strings.HasPrefix(r.Name, etcd.Name):
+		set := &appsv1.StatefulSet{}
+		err := json.Unmarshal(r.Object.Raw, set)
+		if r.Operation == admissionv1.Create && len(set.Spec.VolumeClaimTemplates) > 0 {
+			set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(providerClass)
+		}
+		pod := &set.Spec.Template.Spec
+		if !slices.ContainsFunc(pod.Volumes, isProviders) {
+			pod.Volumes = append(pod.Volumes, corev1.Volume{Name: providerVolume})
+		}
+		return set.Spec, err
+	}
+	return nil, nil
 }
 
 // change does what extensions do: they find the container by its name, and flags among its arguments.
@@ -147,14 +218,13 @@ func (hook *providerWebhook) registration(namespace string) *admissionregistrati
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"},
+					APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments", "statefulsets"},
 				},
 			}},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 				corev1beta1.LabelShootProvider: "local", corev1.LabelMetadataName: namespace,
 			}},
 			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-				"app": "kubernetes", "role": "apiserver",
 				"provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
 			}},
 		}},
