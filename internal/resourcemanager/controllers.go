@@ -181,7 +181,8 @@ func addGarbage(c clusters) error {
 
 func addNetworkPolicy(c clusters) error {
 	r := &networkpolicy.Reconciler{
-		Client: c.mgr.GetClient(), Cluster: c.options.clusterNetworks, Blocked: c.options.blockedNetworks,
+		Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(),
+		Cluster: c.options.clusterNetworks, Blocked: c.options.blockedNetworks,
 	}
 	return r.AddToManager(c.mgr)
 }

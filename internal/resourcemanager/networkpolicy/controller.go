@@ -38,6 +38,7 @@ const apiService = "kubernetes"
 // webhooks in the seed that its API server may call.
 type Reconciler struct {
 	Client client.Client // Reads from a cache.
+	Live   client.Reader // Lists the pods of a control plane when their list of webhooks has changed.
 	// Cluster and Blocked are ranges as in [networkpolicy.Networks].
 	Cluster, Blocked []netip.Prefix
 }
@@ -166,36 +167,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	return reconcile.Result{}, errors.Join(r.apply(ctx, desired, current.Items),
 		r.applyTargets(ctx, req.Name, pointers(namespaces.Items), pointers(services.Items)))
-}
-
-// applyTargets writes the webhooks that the API server of a control plane may call. Without any there is no ConfigMap.
-func (r *Reconciler) applyTargets(
-	ctx context.Context, namespace string, namespaces []*corev1.Namespace, services []*corev1.Service,
-) error {
-	var targets []string
-	if at := slices.IndexFunc(namespaces, func(ns *corev1.Namespace) bool { return ns.Name == namespace }); at >= 0 {
-		targets = networkpolicy.WebhookTargets(namespaces[at], namespaces, services)
-	}
-	want, have := networkpolicy.WebhookTargetsOf(namespace, targets), &corev1.ConfigMap{}
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, want.Name, err)
-	case err != nil && len(targets) > 0:
-		err = r.Client.Create(ctx, want)
-	case err != nil:
-		return nil
-	case len(targets) == 0:
-		err = client.IgnoreNotFound(r.Client.Delete(ctx, want))
-	case !equality.Semantic.DeepEqual(have.Data, want.Data):
-		have = have.DeepCopy()
-		have.Data = want.Data
-		err = r.Client.Update(ctx, have)
-	}
-	if err != nil {
-		return fmt.Errorf("write ConfigMap %s/%s: %w", namespace, want.Name, err)
-	}
-	return nil
 }
 
 // apply writes the differences. What allows is created before what denies, and deleted after it: pods are never cut off

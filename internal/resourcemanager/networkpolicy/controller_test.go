@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -36,8 +38,9 @@ func newReconciler(objects ...client.Object) *Reconciler {
 			Ports:     []discoveryv1.EndpointPort{{Port: ptr.To(int32(6443))}},
 		},
 	}
+	c := fake.NewClientBuilder().WithObjects(append(api, objects...)...).Build()
 	return &Reconciler{
-		Client:  fake.NewClientBuilder().WithObjects(append(api, objects...)...).Build(),
+		Client: c, Live: c,
 		Cluster: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
 	}
 }
@@ -127,5 +130,62 @@ func TestNamespacesAskForThoseWhoseServicesTheyReach(t *testing.T) {
 		if got := r.ofNamespace(t.Context(), namespace("n", role)); len(got) != want {
 			t.Errorf("a namespace with role %s enqueues %v, want %d", role, got, want)
 		}
+	}
+}
+
+// TestPodsNoticeNewWebhooks: when the list of webhooks changes, the pods that read it change, too, so that their kubelets
+// look at it. Other pods, and reconciliations without changes, do not.
+func TestPodsNoticeNewWebhooks(t *testing.T) {
+	const prefix = "networking.resources.gardener.cloud/"
+	pod := func(name string, labels map[string]string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--dev--a", Name: name, Labels: labels}}
+	}
+	hook := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--dev--a", Name: "hook", Annotations: map[string]string{
+			prefix + "from-all-webhook-targets-allowed-ports": `[{"port":10250}]`,
+		}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "hook"}, Ports: []corev1.ServicePort{{Port: 10250}}},
+	}
+	r := newReconciler(namespace("shoot--dev--a", "shoot"), hook,
+		pod("vpn-seed-server-0", map[string]string{prefix + "to-all-webhook-targets": "allowed"}), pod("etcd-main-0", nil))
+	noted := func(name string) string {
+		t.Helper()
+		names(t, r, "shoot--dev--a")
+		out := &corev1.Pod{}
+		if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: "shoot--dev--a", Name: name}, out); err != nil {
+			t.Fatal(err)
+		}
+		return out.Annotations[annotationTargets]
+	}
+	first := noted("vpn-seed-server-0")
+	if other := noted("etcd-main-0"); first == "" || other != "" {
+		t.Errorf("the tunnel server has noted %q, etcd %q", first, other)
+	}
+	live := r.Live
+	r.Live = nil // Pods are not listed if nothing has changed.
+	noted("vpn-seed-server-0")
+	r.Live = live
+	hook.Spec.Ports[0].Name, hook.Spec.Ports = "a", append(hook.Spec.Ports, corev1.ServicePort{
+		Name: "b", Port: 443, TargetPort: intstr.FromInt32(10250),
+	})
+	if err := r.Client.Update(t.Context(), hook); err != nil {
+		t.Fatal(err)
+	}
+	if second := noted("vpn-seed-server-0"); second == first {
+		t.Errorf("with another port the tunnel server still has %q", second)
+	}
+	list := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: "shoot--dev--a", Name: networkpolicy.WebhookTargetsName}
+	if err := r.Client.Get(t.Context(), key, list); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client.Delete(t.Context(), hook); err != nil {
+		t.Fatal(err)
+	}
+	if third := noted("vpn-seed-server-0"); third == first || third == "" {
+		t.Errorf("without webhooks the tunnel server has %q", third)
+	}
+	if err := r.Client.Get(t.Context(), key, list); !apierrors.IsNotFound(err) {
+		t.Errorf("without webhooks there is a list: %v", err)
 	}
 }

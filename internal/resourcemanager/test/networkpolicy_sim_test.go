@@ -38,7 +38,7 @@ func TestSimulateNetworkPolicies(t *testing.T) {
 		}
 		seed.Add(api, endpoints)
 		w.Process("resource-manager", seed, func(p *sim.Process) error {
-			return (&controller.Reconciler{Client: p.GetClient(), Cluster: cluster}).AddToManager(p)
+			return (&controller.Reconciler{Client: p.GetClient(), Live: p.GetAPIReader(), Cluster: cluster}).AddToManager(p)
 		})
 
 		namespace := func(name, role string) *corev1.Namespace {
