@@ -204,8 +204,8 @@ func TestControlPlanesDoNotReachEachOther(t *testing.T) {
 	}
 }
 
-// TestOnlyTunnelServersReachWebhooksOfExtensions: of a control plane, only the tunnel server reaches the port at which an
-// extension offers webhooks to API servers of Shoots, and nothing else of the extension.
+// TestOnlyTunnelServersReachWebhooksOfExtensions: of a control plane, only the tunnel server reaches the port at which
+// an extension offers webhooks to API servers of Shoots, and nothing else of the extension.
 func TestOnlyTunnelServersReachWebhooksOfExtensions(t *testing.T) {
 	const extension = "extension-noted"
 	s := newSeed(t)

@@ -133,8 +133,8 @@ func TestNamespacesAskForThoseWhoseServicesTheyReach(t *testing.T) {
 	}
 }
 
-// TestPodsNoticeNewWebhooks: when the list of webhooks changes, the pods that read it change, too, so that their kubelets
-// look at it. Other pods, and reconciliations without changes, do not.
+// TestPodsNoticeNewWebhooks: when the list of webhooks changes, the pods that read it change, too, so that their
+// kubelets look at it. Other pods, and reconciliations without changes, do not.
 func TestPodsNoticeNewWebhooks(t *testing.T) {
 	const prefix = "networking.resources.gardener.cloud/"
 	pod := func(name string, labels map[string]string) *corev1.Pod {

@@ -51,8 +51,8 @@ func (r *Reconciler) applyTargets(
 // annotationTargets on the pods that read a list of webhooks is a hash of the list.
 const annotationTargets = "networking.hortus.dev/webhook-targets"
 
-// refresh changes the pods that read the list, so that their kubelets update the file at once. Otherwise they would do so
-// within about 90 seconds, which is also what happens if this is not reached.
+// refresh changes the pods that read the list, so that their kubelets update the file at once. Otherwise they would do
+// so within about 90 seconds, which is also what happens if this is not reached.
 func (r *Reconciler) refresh(ctx context.Context, namespace string, list *corev1.ConfigMap) error {
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

@@ -77,8 +77,8 @@ func TestProviderWebhooksChangeControlPlanes(t *testing.T) {
 	}
 }
 
-// TestProviderWebhooksChangeEtcd: a webhook of a provider chooses the class of the volumes of a new etcd, and changes its
-// pods. Without the webhook the pods are as before; the volumes stay, as they cannot be changed.
+// TestProviderWebhooksChangeEtcd: a webhook of a provider chooses the class of the volumes of a new etcd, and changes
+// its pods. Without the webhook the pods are as before; the volumes stay, as they cannot be changed.
 func TestProviderWebhooksChangeEtcd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
