@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -32,6 +33,7 @@ type tunnelServer struct {
 
 	mu      sync.Mutex
 	dialled []string
+	offered map[string]string // Webhooks in the seed that it may call, by host:port, with their addresses.
 }
 
 func newTunnelServer(t *testing.T) *tunnelServer {
@@ -61,7 +63,11 @@ func newTunnelServer(t *testing.T) *tunnelServer {
 	}
 	server := &tunnel.Server{
 		Certs: files, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
-		Egress: &egress.Dialer{Rules: rules, Resolve: resolve, Dial: s.dial},
+		Egress: &egress.Dialer{Rules: rules, Resolve: resolve, Dial: s.dial, Exempt: func(target string) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.offered[target] != ""
+		}},
 	}
 	var l tunnel.Listeners
 	for url, listener := range map[string]*net.Listener{
@@ -95,6 +101,7 @@ func resolve(_ context.Context, name string) ([]netip.Addr, error) {
 func (s *tunnelServer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	s.mu.Lock()
 	s.dialled = append(s.dialled, address)
+	address = cmp.Or(s.offered[address], address)
 	s.mu.Unlock()
 	return (&net.Dialer{}).DialContext(ctx, network, strings.Replace(address, "198.51.100.7", "127.0.0.1", 1))
 }

@@ -93,6 +93,7 @@ func TestServerActsOnTheFilesOfItsUser(t *testing.T) {
 			t.Errorf("a token with a wrong signature: %v", err)
 		}
 	})
+	t.Run("webhooks that extensions offer are called, and no others", func(t *testing.T) { callsOffered(t, e, ca, out) })
 	t.Run("strangers get to the probes only", func(t *testing.T) {
 		for path, want := range map[string]int{
 			"/livez": http.StatusOK, "/readyz": http.StatusOK, "/version": http.StatusUnauthorized,
