@@ -85,11 +85,7 @@ func run(ctx context.Context, namespace string) error {
 	if err := register(ctx, direct, namespace, bundle); err != nil {
 		return err
 	}
-	reconciler := &extension.Reconciler[*extensionsv1alpha1.Extension]{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Prototype: &extensionsv1alpha1.Extension{},
-		Actuator: &actuator{seed: direct, hooks: shootWebhooks(namespace, bundle)},
-		Kind:     extensionsv1alpha1.ExtensionKind, Type: extensionType, FinalizerSuffix: extensionType,
-	}
+	reconciler := newReconciler(mgr.GetClient(), &actuator{seed: direct, hooks: shootWebhooks(namespace, bundle)})
 	if err := reconciler.SetupWithManager(mgr, nil); err != nil {
 		return fmt.Errorf("set up controller of Extensions: %w", err)
 	}
@@ -98,6 +94,13 @@ func run(ctx context.Context, namespace string) error {
 		return fmt.Errorf("set up heartbeat: %w", err)
 	}
 	return mgr.Start(ctx)
+}
+
+func newReconciler(c client.Client, a *actuator) *extension.Reconciler[*extensionsv1alpha1.Extension] {
+	return &extension.Reconciler[*extensionsv1alpha1.Extension]{
+		Client: c, Clock: clock.RealClock{}, Actuator: a, Prototype: &extensionsv1alpha1.Extension{},
+		Kind: extensionsv1alpha1.ExtensionKind, Type: extensionType, FinalizerSuffix: extensionType,
+	}
 }
 
 func newScheme() *runtime.Scheme {
