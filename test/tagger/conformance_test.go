@@ -17,7 +17,8 @@ import (
 func TestExtensionConforms(t *testing.T) {
 	seed := fake.NewClientBuilder().WithScheme(newScheme()).
 		WithStatusSubresource(&extensionsv1alpha1.Extension{}, &resourcesv1alpha1.ManagedResource{}).Build()
-	reconciler := newReconciler(seed, &actuator{seed: seed, hooks: shootWebhooks("extension-tagger-local-1", []byte("ca"))})
+	hooks := shootWebhooks("extension-tagger-local-1", []byte("ca"))
+	reconciler := newReconciler(seed, &actuator{seed: seed, hooks: hooks})
 	conformance.Run(t, conformance.Target{
 		Client: seed, Namespace: "shoot--dev--blue", Finalizer: "extensions.gardener.cloud/" + extensionType,
 		New: func() extensionsv1alpha1.Object {

@@ -19,8 +19,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// callsOffered: the API server requests webhooks in the seed by the names in their URLs. The tunnel server lets it reach
-// those that are offered.
+// callsOffered: the API server requests webhooks in the seed by the names in their URLs. The tunnel server lets it
+// reach those that are offered.
 func callsOffered(t *testing.T, e *env.Environment, ca *pki.CA, out *tunnelServer) {
 	const answered = "the extension has answered"
 	pair, err := ca.Issue(pki.Request{
