@@ -107,7 +107,7 @@ func seedWebhooks(owner *corev1.Namespace, bundle []byte) *admissionregistration
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "extensions.gardener.cloud:extension-tagger",
+			Name: "gardener-extension-tagger",
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "v1", Kind: "Namespace", Name: owner.Name, UID: owner.UID},
 			},

@@ -65,18 +65,19 @@ func run(ctx context.Context, namespace string) error {
 	server := webhook.NewServer(webhook.Options{Port: webhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
 	}}})
-	for path, handler := range map[string]http.Handler{
-		pathConfigs: &webhook.Admission{Handler: hook(tagNode)}, pathServer: &webhook.Admission{Handler: hook(tagServer)},
-		pathPods: &webhook.Admission{Handler: hook(tagPod)},
-	} {
-		server.Register(path, handler)
-	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "127.0.0.1:8080"}, HealthProbeBindAddress: ":8081",
 		WebhookServer: server,
 	})
 	if err != nil {
 		return fmt.Errorf("set up manager: %w", err)
+	}
+	server = mgr.GetWebhookServer() // From now on the manager runs it.
+	for path, handler := range map[string]http.Handler{
+		pathConfigs: &webhook.Admission{Handler: hook(tagNode)}, pathServer: &webhook.Admission{Handler: hook(tagServer)},
+		pathPods: &webhook.Admission{Handler: hook(tagPod)},
+	} {
+		server.Register(path, handler)
 	}
 	// Ready means that the webhooks answer: from then on Shoots that use the extension are reconciled.
 	if err := mgr.AddReadyzCheck("webhooks", healthz.Checker(server.StartedChecker())); err != nil {
