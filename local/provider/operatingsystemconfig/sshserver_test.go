@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/extension"
 	machineunit "hortus.dev/hortus/local/machineinit/unit"
 )
 
@@ -42,7 +44,7 @@ func TestServerRunsIfThereAreKeys(t *testing.T) {
 		{"no access any more", nil, has{}},
 	} {
 		osc.Spec.Purpose, osc.Spec.Files = extensionsv1alpha1.OperatingSystemConfigPurposeReconcile, tc.files
-		if _, err := (&Actuator{}).Reconcile(context.Background(), osc, nil); err != nil {
+		if _, err := (&Actuator{}).Reconcile(context.Background(), osc, &extension.Cluster{Shoot: &corev1beta1.Shoot{}}); err != nil {
 			t.Fatal(err)
 		}
 		got := has{}
