@@ -20,7 +20,7 @@ import (
 // runtime retries it after growing pauses. containerd waits 30 s for a response to begin.
 const patience = 20 * time.Second
 
-// OnDemand builds the images of a Kubernetes version, or of gVisor, when one of them is requested for the first time. It
+// OnDemand builds the images of a Kubernetes version, or that of gVisor, when one is requested for the first time. It
 // builds one version after the other, and continues when the requester has disconnected.
 type OnDemand struct {
 	// Build makes images, all of one version, and ends with the process.

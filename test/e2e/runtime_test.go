@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// checkContainerRuntime has the owner of a Shoot add gVisor to a pool, run a pod in it, and remove it again. The node of
-// the pool stays.
+// checkContainerRuntime has the owner of a Shoot add gVisor to a pool, run a pod in it, and remove it again. The pool
+// keeps its node.
 func checkContainerRuntime(t *testing.T) {
 	hortus(t, "images", "build", "gvisor") // Otherwise the node waits until the first pull has built it.
 	const name, pool, large = "two", "large", 1

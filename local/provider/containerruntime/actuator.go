@@ -10,6 +10,7 @@ import (
 
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -27,17 +28,30 @@ const (
 	recheck         = 5 * time.Second
 )
 
-// Actuator acts on ContainerRuntimes. All pools of a Shoot share one RuntimeClass, which is there as long as one of them
+// Actuator acts on ContainerRuntimes. The pools of a Shoot share one RuntimeClass, which is there as long as one of them
 // has the runtime.
 type Actuator struct {
 	Client client.Client
 
-	// mu lets one call at a time decide about the RuntimeClass: a call for a pool that is the last one to lose the runtime
-	// must not miss a call for another pool that gets it.
+	// mu lets one call at a time decide about the RuntimeClass: one for a pool that is the last to lose the runtime must
+	// not miss one for another pool that gets it.
 	mu sync.Mutex
 }
 
-var _ extension.Actuator[*extensionsv1alpha1.ContainerRuntime] = &Actuator{}
+var (
+	_ extension.Actuator[*extensionsv1alpha1.ContainerRuntime]  = &Actuator{}
+	_ extension.Validator[*extensionsv1alpha1.ContainerRuntime] = &Actuator{}
+)
+
+// Validate refuses a configuration: there is nothing to configure.
+func (a *Actuator) Validate(
+	_ context.Context, o *extensionsv1alpha1.ContainerRuntime, _ *extension.Cluster,
+) field.ErrorList {
+	if o.Spec.ProviderConfig == nil {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "providerConfig"), "gvisor has no configuration")}
+}
 
 // Reconcile hands the RuntimeClass to the Shoot's resource-manager.
 func (a *Actuator) Reconcile(

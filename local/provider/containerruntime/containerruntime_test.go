@@ -70,6 +70,17 @@ func TestContainerdFindsTheRuntime(t *testing.T) {
 	}
 }
 
+func TestConfigurationIsRefused(t *testing.T) {
+	o := &extensionsv1alpha1.ContainerRuntime{}
+	if errs := (&Actuator{}).Validate(t.Context(), o, nil); len(errs) > 0 {
+		t.Errorf("without configuration: %v", errs)
+	}
+	o.Spec.ProviderConfig = &runtime.RawExtension{Raw: []byte(`{"debug":true}`)}
+	if errs := (&Actuator{}).Validate(t.Context(), o, nil); len(errs) != 1 {
+		t.Errorf("with a configuration: %v", errs)
+	}
+}
+
 func TestPoolsShareTheClass(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

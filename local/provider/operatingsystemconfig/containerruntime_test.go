@@ -13,7 +13,9 @@ import (
 // Only machines of pools that request gVisor have its programs, and only for as long as they request it.
 func TestPoolsWithContainerRuntime(t *testing.T) {
 	cluster := &extension.Cluster{Shoot: &corev1beta1.Shoot{}}
-	cluster.Shoot.Spec.Provider.Workers = []corev1beta1.Worker{{Name: "plain"}, {Name: "sandboxed", CRI: &corev1beta1.CRI{}}}
+	cluster.Shoot.Spec.Provider.Workers = []corev1beta1.Worker{
+		{Name: "plain"}, {Name: "sandboxed", CRI: &corev1beta1.CRI{}},
+	}
 	cri := cluster.Shoot.Spec.Provider.Workers[1].CRI
 	files := func(osc *extensionsv1alpha1.OperatingSystemConfig) int {
 		t.Helper()

@@ -32,6 +32,7 @@ func TestServerRunsIfThereAreKeys(t *testing.T) {
 	}
 	server := has{Files: []string{"/etc/ssh/sshd_config", "/opt/bin/ssh-server"}, Units: []string{"sshd.service"}}
 	osc := &extensionsv1alpha1.OperatingSystemConfig{} // The same object all the time: what is no longer wanted goes.
+	cluster := &extension.Cluster{Shoot: &corev1beta1.Shoot{}}
 	var before *extensionsv1alpha1.OperatingSystemConfigStatus
 	for _, tc := range []struct {
 		name  string
@@ -44,7 +45,7 @@ func TestServerRunsIfThereAreKeys(t *testing.T) {
 		{"no access any more", nil, has{}},
 	} {
 		osc.Spec.Purpose, osc.Spec.Files = extensionsv1alpha1.OperatingSystemConfigPurposeReconcile, tc.files
-		if _, err := (&Actuator{}).Reconcile(context.Background(), osc, &extension.Cluster{Shoot: &corev1beta1.Shoot{}}); err != nil {
+		if _, err := (&Actuator{}).Reconcile(context.Background(), osc, cluster); err != nil {
 			t.Fatal(err)
 		}
 		got := has{}

@@ -36,7 +36,8 @@ func runtimesScope(t *testing.T, pools map[string][]string) (*Scope, client.Clie
 			w.CRI.ContainerRuntimes = append(w.CRI.ContainerRuntimes, corev1beta1.ContainerRuntime{Type: kind})
 		}
 	}
-	s.Seed = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&extensionsv1alpha1.ContainerRuntime{}).Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	s.Seed = builder.WithStatusSubresource(&extensionsv1alpha1.ContainerRuntime{}).Build()
 	s.Clock, s.Started = testclock.NewFakePassiveClock(time.Unix(1e9, 0)), time.Unix(1e9, 0).Add(-time.Second)
 	return s, s.Seed
 }
@@ -44,7 +45,8 @@ func runtimesScope(t *testing.T, pools map[string][]string) (*Scope, client.Clie
 // runtimes returns the names of the ContainerRuntimes, those that are being deleted with a minus.
 func runtimes(t *testing.T, s *Scope) []string {
 	t.Helper()
-	objects, err := extensionobject.List(t.Context(), s.Seed, s.Namespace, only(extensionsv1alpha1.ContainerRuntimeKind)...)
+	objects, err := extensionobject.List(t.Context(), s.Seed, s.Namespace,
+		only(extensionsv1alpha1.ContainerRuntimeKind)...)
 	if err != nil {
 		t.Fatal(err)
 	}
