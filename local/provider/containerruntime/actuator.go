@@ -28,7 +28,7 @@ const (
 	recheck         = 5 * time.Second
 )
 
-// Actuator acts on ContainerRuntimes. The pools of a Shoot share one RuntimeClass, which is there as long as one of them
+// Actuator acts on ContainerRuntimes. The pools of a Shoot share one RuntimeClass, which exists as long as one of them
 // has the runtime.
 type Actuator struct {
 	Client client.Client
@@ -123,7 +123,7 @@ func (a *Actuator) remove(
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.Spec.Type == Type && other.Name != o.Name && other.DeletionTimestamp.IsZero() {
+		if other.Spec.Type == Type && other.DeletionTimestamp.IsZero() {
 			return extension.Done(), nil
 		}
 	}
