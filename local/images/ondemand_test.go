@@ -66,7 +66,7 @@ func TestOnDemand(t *testing.T) {
 }
 
 func TestOnDemandExplains(t *testing.T) {
-	clock, begun, end := clocktesting.NewFakeClock(time.Unix(0, 0)), make(chan bool, 2), make(chan error)
+	clock, begun, end := clocktesting.NewFakeClock(time.Unix(0, 0)), make(chan bool, 3), make(chan error)
 	defer close(end)
 	o := &OnDemand{
 		Log: slog.New(slog.DiscardHandler), Clock: clock,
