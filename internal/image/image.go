@@ -13,6 +13,8 @@ const (
 	EtcdVersion    = "3.6.8"
 	CoreDNSVersion = "1.14.7"
 	PauseVersion   = "3.10.1"
+	// GvisorVersion is the day of a commit: the Go module has no releases.
+	GvisorVersion = "20260905"
 )
 
 // Names of the images that come in one version.
@@ -20,6 +22,8 @@ const (
 	Etcd    = "registry.k8s.io/etcd:" + EtcdVersion + "-0"
 	CoreDNS = "registry.k8s.io/coredns/coredns:v" + CoreDNSVersion
 	Pause   = "registry.k8s.io/pause:" + PauseVersion
+	// Gvisor is not a container to run: machines take the programs out of it.
+	Gvisor = "hortus.dev/gvisor:" + GvisorVersion
 )
 
 // HortusFolder is the folder of the programs in the image of Hortus, and HortusLayers are the programs of its layers,

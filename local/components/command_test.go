@@ -66,7 +66,7 @@ func TestSelectForBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	onDemand := []string{"kubernetes-1.36.1", "kubernetes-1.35.4", "kubernetes-1.34.4", "e2e-1.36", "e2e-1.35", "e2e-1.34",
-		"helm", "sample-apiserver"}
+		"gvisor", "helm", "sample-apiserver"}
 	isOnDemand := func(folder string) bool { return slices.Contains(onDemand, folder) }
 	if len(everything) != len(All()) || len(plain) != len(All())-len(onDemand) ||
 		slices.ContainsFunc(folders(plain), isOnDemand) {

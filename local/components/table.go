@@ -101,6 +101,14 @@ func All() []Component {
 			LDFlags: []string{"-extldflags -static"},
 			Needs:   []DebianPackage{gcc, libc, pkgConfig, libseccomp},
 		},
+		// With its own main package, which replaces a part of the shim.
+		Component{
+			Name: "gvisor", Version: "v" + image.GvisorVersion, Folder: "gvisor", OnDemand: true,
+			Programs: []Program{
+				{Name: "runsc", Source: "gvisor.dev/gvisor/runsc"},
+				{Name: "containerd-shim-runsc-v1", Source: "./shim"},
+			},
+		},
 		Component{
 			Name: "cni", Version: "v" + CNIVersion, Folder: "cni",
 			Programs: []Program{

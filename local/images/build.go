@@ -238,10 +238,10 @@ func Select(names ...string) ([]string, error) {
 	return slices.DeleteFunc(Names(), func(full string) bool { return !wanted[full] }), nil
 }
 
-// Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions, which are built
-// when a cluster pulls them, and those of Kubernetes' end-to-end tests.
+// Defaults returns the images that a plain build makes: all but those of the older Kubernetes versions and of gVisor,
+// which are built when a cluster pulls them, and those of Kubernetes' end-to-end tests.
 func Defaults() []string {
-	left := E2E()
+	left := append(E2E(), image.Gvisor)
 	for _, v := range components.KubernetesVersions {
 		if v != components.KubernetesDefaultVersion {
 			left = append(left, image.Kubernetes(v)...)

@@ -26,5 +26,5 @@ func Names() []string {
 	for _, v := range MachineVersions {
 		names = append(names, Machine(v))
 	}
-	return append(append(names, image.CoreDNS, image.Hortus(), Echo), E2E()...)
+	return append(append(names, image.CoreDNS, image.Hortus(), Echo, image.Gvisor), E2E()...)
 }

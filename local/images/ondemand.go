@@ -20,19 +20,49 @@ import (
 // runtime retries it after growing pauses. containerd waits 30 s for a response to begin.
 const patience = 20 * time.Second
 
-// OnDemand builds the images of a Kubernetes version when one of them is requested for the first time. It builds one
-// version after the other, and continues when the requester has disconnected.
+// OnDemand builds the images of a Kubernetes version, or that of gVisor, when one is requested for the first time. It
+// builds one version after the other, and continues when the requester has disconnected.
 type OnDemand struct {
 	// Build makes images, all of one version, and ends with the process.
 	Build func(names []string) error
 	Log   *slog.Logger
 	Clock clock.Clock
-	// LastBuild returns the Kubernetes version that was built last, and how long it took; "" if none has been built.
-	LastBuild func() (version string, took time.Duration, err error)
+	// LastBuild returns the version of a component that was built last, and how long it took; "" if none has been built.
+	LastBuild func(component string) (version string, took time.Duration, err error)
 
 	mu     sync.Mutex
-	builds map[string]*versionBuild
+	builds map[product]*versionBuild
 	turn   sync.Mutex
+}
+
+// product is what one build makes.
+type product struct{ title, component, version string }
+
+func (p product) String() string { return p.title + " " + p.version }
+
+func kubernetes(version string) product { return product{"Kubernetes", "kubernetes", version} }
+
+var gvisor = product{"gVisor", "gvisor", image.GvisorVersion}
+
+// images returns the images that are built together.
+func (p product) images() []string {
+	if p == gvisor {
+		return []string{image.Gvisor}
+	}
+	return image.Kubernetes(p.version)
+}
+
+// productOf returns the product with the image; false if it is not built on demand.
+func productOf(name string) (product, bool) {
+	products := []product{gvisor}
+	for _, v := range components.KubernetesVersions {
+		products = append(products, kubernetes(v))
+	}
+	i := slices.IndexFunc(products, func(p product) bool { return slices.Contains(p.images(), name) })
+	if i < 0 {
+		return product{}, false
+	}
+	return products[i], true
 }
 
 type versionBuild struct {
@@ -43,16 +73,11 @@ type versionBuild struct {
 
 // Make waits until the image has been built. It returns [registry.ErrUnknown] for what it does not build.
 func (o *OnDemand) Make(ctx context.Context, name string) error {
-	version := ""
-	for _, v := range components.KubernetesVersions {
-		if slices.Contains(image.Kubernetes(v), name) {
-			version = v
-		}
-	}
-	if version == "" {
+	p, ok := productOf(name)
+	if !ok {
 		return fmt.Errorf("%w %q", registry.ErrUnknown, name)
 	}
-	build := o.start(version)
+	build := o.start(p)
 	timeout := o.Clock.NewTimer(patience)
 	defer timeout.Stop()
 	select {
@@ -61,57 +86,57 @@ func (o *OnDemand) Make(ctx context.Context, name string) error {
 	case <-timeout.C():
 	case <-ctx.Done():
 	}
-	return o.explain(version, build)
+	return o.explain(p, build)
 }
 
 // explain returns an error with the reason why there is no image yet.
-func (o *OnDemand) explain(version string, build *versionBuild) error {
+func (o *OnDemand) explain(p product, build *versionBuild) error {
 	o.mu.Lock()
 	begun := build.begun
 	o.mu.Unlock()
-	text := fmt.Sprintf("Kubernetes %s is being built, since it is used for the first time: ", version)
+	text := fmt.Sprintf("%s is being built, since it is used for the first time: ", p)
 	if begun.IsZero() {
 		return errors.New(text + "it comes after another version")
 	}
 	text += fmt.Sprintf("it has taken %s", o.Clock.Since(begun).Round(time.Second))
-	last, took, err := o.LastBuild()
+	last, took, err := o.LastBuild(p.component)
 	switch {
 	case err != nil:
 		o.Log.Error("Reading how long the last build took failed", "error", err)
 	case last != "":
-		text += fmt.Sprintf(", Kubernetes %s took %s", last, took.Round(time.Second))
+		text += fmt.Sprintf(", %s %s took %s", p.title, last, took.Round(time.Second))
 	}
 	return errors.New(text)
 }
 
 // start begins the build unless it runs. A failed build is retried at the next request.
-func (o *OnDemand) start(version string) *versionBuild {
+func (o *OnDemand) start(p product) *versionBuild {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if build := o.builds[version]; build != nil {
+	if build := o.builds[p]; build != nil {
 		return build
 	}
 	if o.builds == nil {
-		o.builds = map[string]*versionBuild{}
+		o.builds = map[product]*versionBuild{}
 	}
 	build := &versionBuild{done: make(chan struct{})}
-	o.builds[version] = build
+	o.builds[p] = build
 	go func() {
 		o.turn.Lock()
 		defer o.turn.Unlock()
 		o.mu.Lock()
 		build.begun = o.Clock.Now()
 		o.mu.Unlock()
-		o.Log.Info("Building Kubernetes on first use", "version", version)
-		build.err = o.Build(image.Kubernetes(version))
+		o.Log.Info("Building images on first use", "product", p.title, "version", p.version)
+		build.err = o.Build(p.images())
 		if build.err != nil {
-			build.err = fmt.Errorf("build Kubernetes %s on first use: %w", version, build.err)
+			build.err = fmt.Errorf("build %s on first use: %w", p, build.err)
 			o.Log.Error("Build failed", "error", build.err)
 		} else {
-			o.Log.Info("Kubernetes is built", "version", version)
+			o.Log.Info("Images are built", "product", p.title, "version", p.version)
 		}
 		o.mu.Lock()
-		delete(o.builds, version)
+		delete(o.builds, p)
 		o.mu.Unlock()
 		close(build.done)
 	}()

@@ -24,7 +24,7 @@ func TestOnDemand(t *testing.T) {
 			begun <- names
 			return <-end
 		},
-		LastBuild: func() (string, time.Duration, error) { return "", 0, nil },
+		LastBuild: func(string) (string, time.Duration, error) { return "", 0, nil },
 	}
 	if err := o.Make(t.Context(), image.Pause); !errors.Is(err, registry.ErrUnknown) {
 		t.Errorf("Make of an image that is always present = %v, want %v", err, registry.ErrUnknown)
@@ -57,10 +57,16 @@ func TestOnDemand(t *testing.T) {
 	<-begun
 	end <- nil
 	wg.Wait()
+	ask(image.Gvisor, false)
+	if got := <-begun; !slices.Equal(got, []string{image.Gvisor}) {
+		t.Errorf("built %v for gVisor", got)
+	}
+	end <- nil
+	wg.Wait()
 }
 
 func TestOnDemandExplains(t *testing.T) {
-	clock, begun, end := clocktesting.NewFakeClock(time.Unix(0, 0)), make(chan bool, 2), make(chan error)
+	clock, begun, end := clocktesting.NewFakeClock(time.Unix(0, 0)), make(chan bool, 3), make(chan error)
 	defer close(end)
 	o := &OnDemand{
 		Log: slog.New(slog.DiscardHandler), Clock: clock,
@@ -68,7 +74,12 @@ func TestOnDemandExplains(t *testing.T) {
 			begun <- true
 			return <-end
 		},
-		LastBuild: func() (string, time.Duration, error) { return "1.36.3", 137 * time.Second, nil },
+		LastBuild: func(component string) (string, time.Duration, error) {
+			if component != "kubernetes" {
+				return "", 0, nil
+			}
+			return "1.36.3", 137 * time.Second, nil
+		},
 	}
 	ask := func(image, want string) {
 		t.Helper()
@@ -82,11 +93,13 @@ func TestOnDemandExplains(t *testing.T) {
 			t.Errorf("Make after %s = %v, want %s", patience, err, want)
 		}
 	}
-	o.start("1.35.4")
+	o.start(kubernetes("1.35.4"))
 	<-begun
 	clock.SetTime(time.Unix(0, 0).Add(30 * time.Second))
 	ask(image.KubeProxy("1.35.4"),
 		"Kubernetes 1.35.4 is being built, since it is used for the first time: it has taken 50s, Kubernetes 1.36.3 took 2m17s")
 	ask(image.KubeProxy("1.34.4"),
 		"Kubernetes 1.34.4 is being built, since it is used for the first time: it comes after another version")
+	ask(image.Gvisor, "gVisor "+image.GvisorVersion+
+		" is being built, since it is used for the first time: it comes after another version")
 }

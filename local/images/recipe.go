@@ -65,6 +65,8 @@ func recipeFor(name string, from sources) (recipe, error) {
 		return single("coredns", "coredns", "/coredns")
 	case name == image.Hortus():
 		return hortusRecipe(name, from)
+	case name == image.Gvisor:
+		return gvisorRecipe(name, from)
 	case name == Echo:
 		// The distribution's layer has a shell for exec, and is stored for other images anyway.
 		r.layers = [][]Entry{from.distribution, {{Path: "echo", Source: from.echo}}}
@@ -114,6 +116,23 @@ func hortusRecipe(name string, from sources) (recipe, error) {
 	return r, nil
 }
 
+// gvisorRecipe: machines take both programs out of the image.
+func gvisorRecipe(name string, from sources) (recipe, error) {
+	selected, err := components.Select(components.All(), "gvisor")
+	if err != nil {
+		return recipe{}, err
+	}
+	r := recipe{name: name, entrypoint: []string{"/usr/local/bin/runsc"}}
+	layer := []Entry{temporary}
+	for _, program := range selected[0].Programs {
+		layer = append(layer, Entry{
+			Path: "usr/local/bin/" + program.Name, Source: selected[0].Path(from.artifacts, program.Name),
+		})
+	}
+	r.layers = [][]Entry{layer}
+	return r, nil
+}
+
 // kubernetesPrograms are in the order of [Kubernetes].
 var kubernetesPrograms = []string{
 	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet",
@@ -128,6 +147,8 @@ func componentsOf(name string) []string {
 		return []string{"etcd"}
 	case name == image.CoreDNS:
 		return []string{"coredns"}
+	case name == image.Gvisor:
+		return []string{"gvisor"}
 	case usesTools(name):
 		return []string{testComponent + "@v" + components.KubernetesDefaultVersion, "sample-apiserver"}
 	}

@@ -22,6 +22,19 @@ func (l *landscape) network() *extensionsv1alpha1.Network {
 	}}
 }
 
+func (l *landscape) containerRuntime() *extensionsv1alpha1.ContainerRuntime {
+	return &extensionsv1alpha1.ContainerRuntime{
+		ObjectMeta: l.meta("gvisor-pool"), Spec: extensionsv1alpha1.ContainerRuntimeSpec{
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "gvisor"},
+			BinaryPath:  extensionsv1alpha1.ContainerRuntimeBinaryPath,
+			WorkerPool: extensionsv1alpha1.ContainerRuntimeWorkerPool{
+				Name:     "pool",
+				Selector: metav1.LabelSelector{MatchLabels: map[string]string{"worker.gardener.cloud/pool": "pool"}},
+			},
+		},
+	}
+}
+
 func (l *landscape) controlPlane() *extensionsv1alpha1.ControlPlane {
 	return &extensionsv1alpha1.ControlPlane{ObjectMeta: l.meta("s"), Spec: extensionsv1alpha1.ControlPlaneSpec{
 		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Region: "local", SecretRef: l.secretRef,
@@ -59,6 +72,13 @@ func TestKindsConform(t *testing.T) {
 			make: func(l *landscape) extensionsv1alpha1.Object { return l.network() }, finalizer: "network",
 			change: func(o extensionsv1alpha1.Object) {
 				o.(*extensionsv1alpha1.Network).Spec.IPFamilies = []extensionsv1alpha1.IPFamily{extensionsv1alpha1.IPFamilyIPv4}
+			},
+		},
+		"ContainerRuntime": {
+			make:      func(l *landscape) extensionsv1alpha1.Object { return l.containerRuntime() },
+			finalizer: "containerruntime",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.ContainerRuntime).Spec.BinaryPath = "/other"
 			},
 		},
 		"OperatingSystemConfig": {
@@ -120,8 +140,12 @@ func TestKindsDoTheirWork(t *testing.T) {
 		&appsv1.Deployment{}); err != nil {
 		t.Error(err)
 	}
+	sandboxes := l.containerRuntime()
+	l.ask(t, sandboxes, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, sandboxes)
 	for _, name := range []string{
 		"extension-controlplane-shoot", "extension-controlplane-storageclasses", "extension-networking-bridge",
+		"extension-containerruntime-gvisor",
 	} {
 		if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: name},
 			&resourcesv1alpha1.ManagedResource{}); err != nil {
@@ -129,7 +153,7 @@ func TestKindsDoTheirWork(t *testing.T) {
 		}
 	}
 
-	for _, obj := range []extensionsv1alpha1.Object{net, cp, record, infra} {
+	for _, obj := range []extensionsv1alpha1.Object{sandboxes, net, cp, record, infra} {
 		l.gone(t, obj)
 	}
 	if networks, err = l.cloud.Client.ListNetworks(t.Context(), cloud.Filter{Name: l.namespace}); err != nil ||

@@ -210,7 +210,7 @@ const CRINameContainerD CRIName = "containerd"
 type CRI struct {
 	// name is containerd.
 	Name CRIName `json:"name"`
-	// containerRuntimes are additional low-level runtimes, offered as RuntimeClasses. No effect here beyond labels.
+	// containerRuntimes are additional low-level runtimes, which extensions install on the machines.
 	// +optional
 	ContainerRuntimes []ContainerRuntime `json:"containerRuntimes,omitempty"`
 }

@@ -53,8 +53,6 @@ func withoutEffect(shoot *Shoot) []string {
 		warn(worker.ClusterAutoscaler != nil, path+".clusterAutoscaler", noAutoscaler)
 		warn(worker.Priority != nil, path+".priority", noAutoscaler)
 		warn(len(worker.Sysctls) > 0, path+".sysctls", "kernel settings of machines are not changed")
-		warn(worker.CRI != nil && len(worker.CRI.ContainerRuntimes) > 0, path+".cri.containerRuntimes",
-			"beyond labels of the nodes; they run containerd's own runtime only")
 		warn(worker.ControlPlane != nil, path+".controlPlane", "self-hosted Shoots are not supported")
 		if settings := worker.MachineControllerManagerSettings; settings != nil {
 			warn(settings.MachinePreserveTimeout != nil, path+".machineControllerManager.machinePreserveTimeout", noPreservation)

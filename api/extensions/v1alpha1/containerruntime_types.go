@@ -51,6 +51,10 @@ type ContainerRuntimeSpec struct {
 	WorkerPool ContainerRuntimeWorkerPool `json:"workerPool"`
 }
 
+// ContainerRuntimeBinaryPath is the directory on nodes for programs of additional container runtimes. It is the first in
+// containerd's PATH.
+const ContainerRuntimeBinaryPath = "/var/bin/containerruntimes"
+
 // ContainerRuntimeStatus is the observed state of a ContainerRuntime.
 type ContainerRuntimeStatus struct {
 	DefaultStatus `json:",inline"`

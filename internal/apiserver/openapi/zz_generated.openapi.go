@@ -2020,7 +2020,7 @@ func schema_hortus_api_core_v1beta1_CRI(ref common.ReferenceCallback) common.Ope
 					},
 					"containerRuntimes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "containerRuntimes are additional low-level runtimes, offered as RuntimeClasses. No effect here beyond labels.",
+							Description: "containerRuntimes are additional low-level runtimes, which extensions install on the machines.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

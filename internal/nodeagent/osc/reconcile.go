@@ -65,7 +65,7 @@ func containerdUnit() extensionsv1alpha1.Unit {
 		DropIns: []extensionsv1alpha1.DropIn{{
 			Name: "30-env_config.conf",
 			Content: `[Service]
-Environment="PATH=/var/bin/containerruntimes:/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+Environment="PATH=` + extensionsv1alpha1.ContainerRuntimeBinaryPath + `:/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 `,
 		}},
 	}

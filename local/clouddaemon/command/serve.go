@@ -124,7 +124,9 @@ func (o serveOptions) config(stateDir string) (clouddaemon.Config, error) {
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if o.artifacts != "" {
-		lastBuild := func() (string, time.Duration, error) { return components.LastBuild(o.artifacts, "kubernetes") }
+		lastBuild := func(component string) (string, time.Duration, error) {
+			return components.LastBuild(o.artifacts, component)
+		}
 		cfg.MakeImage = (&images.OnDemand{
 			Build: o.buildImages, Log: cfg.Log, Clock: clock.RealClock{}, LastBuild: lastBuild,
 		}).Make

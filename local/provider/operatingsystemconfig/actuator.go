@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/yaml"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension"
+	"hortus.dev/hortus/local/provider/containerruntime"
 )
 
 // Type is the name of the machine image, which is the type of OperatingSystemConfigs.
@@ -39,13 +41,18 @@ type Actuator struct {
 var _ extension.Actuator[*extensionsv1alpha1.OperatingSystemConfig] = &Actuator{}
 
 // Reconcile renders the user data of purpose provision. Purpose reconcile is for the node agent; the image needs only
-// the SSH server in addition.
+// the SSH server in addition, and gVisor in pools that request it.
 func (a *Actuator) Reconcile(
-	ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, _ *extension.Cluster,
+	ctx context.Context, osc *extensionsv1alpha1.OperatingSystemConfig, cluster *extension.Cluster,
 ) (extension.Result, error) {
 	if osc.Spec.Purpose != extensionsv1alpha1.OperatingSystemConfigPurposeProvision {
 		osc.Status.InPlaceUpdates = inPlaceUpdate(osc.Spec.InPlaceUpdates)
-		osc.Status.ExtensionFiles, osc.Status.ExtensionUnits = sshServer(&osc.Spec)
+		files, units := sshServer(&osc.Spec)
+		if containerruntime.OfPool(cluster.Shoot, osc.Labels[corev1beta1.LabelWorkerPool]) {
+			moreFiles, moreUnits := containerruntime.OnMachines()
+			files, units = append(files, moreFiles...), append(units, moreUnits...)
+		}
+		osc.Status.ExtensionFiles, osc.Status.ExtensionUnits = files, units
 		return extension.Done(), nil
 	}
 	files, err := a.files(ctx, osc)

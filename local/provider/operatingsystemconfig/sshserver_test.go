@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/extension"
 	machineunit "hortus.dev/hortus/local/machineinit/unit"
 )
 
@@ -30,6 +32,7 @@ func TestServerRunsIfThereAreKeys(t *testing.T) {
 	}
 	server := has{Files: []string{"/etc/ssh/sshd_config", "/opt/bin/ssh-server"}, Units: []string{"sshd.service"}}
 	osc := &extensionsv1alpha1.OperatingSystemConfig{} // The same object all the time: what is no longer wanted goes.
+	cluster := &extension.Cluster{Shoot: &corev1beta1.Shoot{}}
 	var before *extensionsv1alpha1.OperatingSystemConfigStatus
 	for _, tc := range []struct {
 		name  string
@@ -42,7 +45,7 @@ func TestServerRunsIfThereAreKeys(t *testing.T) {
 		{"no access any more", nil, has{}},
 	} {
 		osc.Spec.Purpose, osc.Spec.Files = extensionsv1alpha1.OperatingSystemConfigPurposeReconcile, tc.files
-		if _, err := (&Actuator{}).Reconcile(context.Background(), osc, nil); err != nil {
+		if _, err := (&Actuator{}).Reconcile(context.Background(), osc, cluster); err != nil {
 			t.Fatal(err)
 		}
 		got := has{}

@@ -33,7 +33,8 @@ var Hibernate = &flow.Step[*Scope]{
 	After: []*flow.Step[*Scope]{
 		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager,
 		VPNSeedServer,
-		ShootSystem, GardenObjects, Connection, StaleExtensions, RenewAccess, EncryptionAtRest,
+		ShootSystem, GardenObjects, Connection, StaleExtensions, ContainerRuntimes, StaleContainerRuntimes,
+		RenewAccess, EncryptionAtRest,
 	},
 	SkipIf:  when(awake),
 	Ensure:  use5(ensureHibernated),

@@ -14,7 +14,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		ExtensionsBeforeKubeAPIServer, KubeAPIServer, KubeAPIServerReady, Connection,
 		ResourceManager, ManagedResources, ControlPlane, KubeControllerManager, KubeScheduler,
 		ShootNamespaces, ShootSystem, CoreDNS, KubeProxy, APIServerProxy, VPNShoot,
-		ExtensionsAfterKubeAPIServer, StaleExtensions,
+		ExtensionsAfterKubeAPIServer, StaleExtensions, ContainerRuntimes, StaleContainerRuntimes,
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
@@ -33,11 +33,10 @@ func Delete() *flow.Graph[*Scope] {
 	providers := flow.New(ControlPlane).SkipAll(when(notClean, controlPlaneNotNeeded)).
 		Beside(flow.New(ShootSystem, MachineController).SkipAll(when(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(when(notClean))
-	leaveCluster := flow.Reverse(nil,
-		DNSExternal, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network,
-		ShootResources,
-		MachineController, Worker,
-	)
+	leaveNodes := flow.Reverse(nil, OperatingSystemConfig, Network, ShootResources, MachineController, Worker)
+	leaveCluster := leaveNodes.
+		Then(flow.Reverse(nil, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, ContainerRuntimes)).
+		Beside(flow.Reverse(nil, DNSExternal))
 	tearDown := flow.Reverse(nil, KubeAPIServerService, Route, DNSInternal, Etcd, ExtensionsBeforeKubeAPIServer,
 		KubeAPIServer).
 		Beside(flow.Reverse(nil, Infrastructure))

@@ -190,6 +190,9 @@ func documentedEdits() []edit {
 			kubelet(s).EvictionSoft = &corev1beta1.KubeletConfigEviction{MemoryAvailable: ptr.To(other(r, ""))}
 		}},
 		{"size", false, false, func(_ *corev1beta1.Shoot, w *corev1beta1.Worker, r *rand.Rand) { w.Maximum = r.Int32N(100) }},
+		{"container runtimes", false, false, func(_ *corev1beta1.Shoot, w *corev1beta1.Worker, r *rand.Rand) {
+			w.CRI.ContainerRuntimes = []corev1beta1.ContainerRuntime{{Type: other(r, "")}}
+		}},
 		{"labels", false, false, func(_ *corev1beta1.Shoot, w *corev1beta1.Worker, r *rand.Rand) {
 			w.Labels = map[string]string{"a": other(r, "")}
 		}},

@@ -21,7 +21,7 @@ var RestorableFrom = &flow.Step[*Scope]{
 	Name: "restorable-from",
 	After: []*flow.Step[*Scope]{
 		BackupEntry, SystemComponentsReady, Tunnel, NodesUpdated, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker,
-		KubeControllerManager, KubeScheduler, EncryptionAtRest,
+		ContainerRuntimes, KubeControllerManager, KubeScheduler, EncryptionAtRest,
 	},
 	SkipIf:  when(withoutBackup, asleep, hibernating, skipReadiness, leaving),
 	Ensure:  use3(ensureRestorableFrom),

@@ -116,7 +116,12 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 			Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{{Version: "1.36.3"}}},
 			MachineImages: []corev1beta1.MachineImage{{
 				Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{
-					{ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"}},
+					{
+						ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"},
+						CRI: []corev1beta1.CRI{{
+							Name: corev1beta1.CRINameContainerD, ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}},
+						}},
+					},
 				},
 			}},
 			MachineTypes: []corev1beta1.MachineType{{
@@ -225,7 +230,7 @@ func (w *world) extensionsInstalled() {
 	registration := &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "local"}}
 	for kind, t := range map[string]string{
 		"Infrastructure": "local", "ControlPlane": "local", "Worker": "local", "Network": "bridge",
-		"OperatingSystemConfig": "hortus-machine", "DNSRecord": "local",
+		"OperatingSystemConfig": "hortus-machine", "DNSRecord": "local", "ContainerRuntime": "gvisor",
 	} {
 		registration.Spec.Resources = append(registration.Spec.Resources, corev1beta1.ControllerResource{Kind: kind, Type: t})
 	}
@@ -489,7 +494,8 @@ func (w *world) extensions(in client.ListOption) {
 		&extensionsv1alpha1.ControlPlaneList{}, &extensionsv1alpha1.NetworkList{}
 	workers, configs, records := &extensionsv1alpha1.WorkerList{}, &extensionsv1alpha1.OperatingSystemConfigList{},
 		&extensionsv1alpha1.DNSRecordList{}
-	for _, l := range []client.ObjectList{infrastructures, controlPlanes, networks, workers, configs, records} {
+	runtimes := &extensionsv1alpha1.ContainerRuntimeList{}
+	for _, l := range []client.ObjectList{infrastructures, controlPlanes, networks, workers, configs, records, runtimes} {
 		w.must(w.Client.List(w.ctx, l, in))
 	}
 	for i := range infrastructures.Items {
@@ -515,6 +521,9 @@ func (w *world) extensions(in client.ListOption) {
 	}
 	for i := range records.Items {
 		all = append(all, &records.Items[i])
+	}
+	for i := range runtimes.Items {
+		all = append(all, &runtimes.Items[i])
 	}
 	for _, o := range all {
 		w.act(o)

@@ -69,6 +69,56 @@ func TestPoolsKeepTheirHashUntilTheyRoll(t *testing.T) {
 	}
 }
 
+// The container runtimes of a pool have objects of their own, which follow the pool and roll nothing.
+func TestPoolsHaveContainerRuntimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.run(w.newShoot("a", "b"), succeeded)
+	state := func() (runtimes, keys string) {
+		t.Helper()
+		list := &extensionsv1alpha1.ContainerRuntimeList{}
+		w.must(w.Client.List(w.ctx, list, client.InNamespace(s.Status.TechnicalID)))
+		for _, o := range list.Items {
+			runtimes += o.Name + " "
+			if op := o.Status.LastOperation; op == nil || op.State != corev1beta1.LastOperationStateSucceeded {
+				t.Errorf("the Shoot has not waited for ContainerRuntime %s: %+v", o.Name, op)
+			}
+		}
+		worker := &extensionsv1alpha1.Worker{}
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name}, worker))
+		for _, p := range worker.Spec.Pools {
+			keys += *p.NodeAgentSecretName + " "
+		}
+		return runtimes, keys
+	}
+	_, before := state()
+	for _, tc := range []struct {
+		pool  int
+		types []string
+		want  string
+	}{
+		{1, []string{"gvisor"}, "gvisor-b "},
+		{0, []string{"gvisor"}, "gvisor-a gvisor-b "},
+		{1, nil, "gvisor-a "},
+	} {
+		s = w.latest(s)
+		old := s.DeepCopy()
+		cri := &corev1beta1.CRI{Name: corev1beta1.CRINameContainerD}
+		for _, kind := range tc.types {
+			cri.ContainerRuntimes = append(cri.ContainerRuntimes, corev1beta1.ContainerRuntime{Type: kind})
+		}
+		s.Spec.Provider.Workers[tc.pool].CRI = cri
+		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(old)))
+		s = w.run(s, succeeded)
+		if runtimes, keys := state(); runtimes != tc.want || keys != before {
+			t.Errorf("with %v in pool %d: ContainerRuntimes %s(want %s), keys %s(want %s)", tc.types, tc.pool, runtimes,
+				tc.want, keys, before)
+		}
+	}
+	w.delete(s)
+	w.run(s, gone)
+}
+
 // A request to roll pools is recorded, changes the machine templates of these pools, and is done when all their
 // machines are new.
 func TestPoolsAreRolledOnRequest(t *testing.T) {
