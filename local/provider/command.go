@@ -24,6 +24,7 @@ import (
 	"hortus.dev/hortus/extension/worker"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/local/provider/backup"
+	"hortus.dev/hortus/local/provider/bastion"
 	"hortus.dev/hortus/local/provider/controlplane"
 	"hortus.dev/hortus/local/provider/credentials"
 	"hortus.dev/hortus/local/provider/dnsrecord"
@@ -143,6 +144,13 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 				Client: c, Clock: clk, Prototype: &extensionsv1alpha1.Network{},
 				Kind: extensionsv1alpha1.NetworkKind, Type: network.Type,
 				Actuator: &network.Actuator{Client: c, Image: opts.Image},
+			}).SetupWithManager(mgr, nil)
+		}},
+		{extensionsv1alpha1.BastionKind, func() error {
+			return (&extension.Reconciler[*extensionsv1alpha1.Bastion]{
+				Client: c, Clock: clk, Prototype: &extensionsv1alpha1.Bastion{},
+				Kind: extensionsv1alpha1.BastionKind, Type: v1alpha1.Type,
+				Actuator: &bastion.Actuator{Client: c, Cloud: cloudFor[bastion.Cloud](clouds)},
 			}).SetupWithManager(mgr, nil)
 		}},
 		{extensionsv1alpha1.DNSRecordKind, func() error {

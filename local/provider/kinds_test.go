@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,41 +37,60 @@ func (l *landscape) dnsRecord() *extensionsv1alpha1.DNSRecord {
 	}}
 }
 
+func (l *landscape) bastion(t *testing.T) *extensionsv1alpha1.Bastion {
+	t.Helper()
+	_, err := l.cloud.Client.CreateNetwork(t.Context(), cloud.CreateNetwork{Name: l.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &extensionsv1alpha1.Bastion{ObjectMeta: l.meta("cli-1"), Spec: extensionsv1alpha1.BastionSpec{
+		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, UserData: []byte("#!/bin/sh\n"),
+		Ingress: []extensionsv1alpha1.BastionIngressPolicy{{IPBlock: networkingv1.IPBlock{CIDR: "192.0.2.7/32"}}},
+	}}
+}
+
 func TestKindsConform(t *testing.T) {
 	seed := startLandscape(t)
 	for name, tc := range map[string]struct {
-		make      func(*landscape) extensionsv1alpha1.Object
+		make      func(*testing.T, *landscape) extensionsv1alpha1.Object
 		finalizer string
 		change    func(extensionsv1alpha1.Object)
 	}{
 		"Infrastructure": {
-			make: func(l *landscape) extensionsv1alpha1.Object { return l.infrastructure() }, finalizer: "infrastructure",
+			make: func(_ *testing.T, l *landscape) extensionsv1alpha1.Object { return l.infrastructure() }, finalizer: "infrastructure",
 			change: func(o extensionsv1alpha1.Object) {
 				o.(*extensionsv1alpha1.Infrastructure).Spec.SSHPublicKey = []byte("x")
 			},
 		},
 		"ControlPlane": {
-			make: func(l *landscape) extensionsv1alpha1.Object { return l.controlPlane() }, finalizer: "controlplane",
+			make: func(_ *testing.T, l *landscape) extensionsv1alpha1.Object { return l.controlPlane() }, finalizer: "controlplane",
 			change: func(o extensionsv1alpha1.Object) {
 				o.(*extensionsv1alpha1.ControlPlane).Spec.SecretRef.Name = "other"
 			},
 		},
 		"Network": {
-			make: func(l *landscape) extensionsv1alpha1.Object { return l.network() }, finalizer: "network",
+			make: func(_ *testing.T, l *landscape) extensionsv1alpha1.Object { return l.network() }, finalizer: "network",
 			change: func(o extensionsv1alpha1.Object) {
 				o.(*extensionsv1alpha1.Network).Spec.IPFamilies = []extensionsv1alpha1.IPFamily{extensionsv1alpha1.IPFamilyIPv4}
 			},
 		},
 		"OperatingSystemConfig": {
-			make: func(l *landscape) extensionsv1alpha1.Object { return l.osc() }, finalizer: "operatingsystemconfigs",
+			make: func(_ *testing.T, l *landscape) extensionsv1alpha1.Object { return l.osc() }, finalizer: "operatingsystemconfigs",
 			change: func(o extensionsv1alpha1.Object) {
 				o.(*extensionsv1alpha1.OperatingSystemConfig).Spec.Units = []extensionsv1alpha1.Unit{{Name: "x.service"}}
 			},
 		},
 		"DNSRecord": {
-			make: func(l *landscape) extensionsv1alpha1.Object { return l.dnsRecord() }, finalizer: "dnsrecord",
+			make: func(_ *testing.T, l *landscape) extensionsv1alpha1.Object { return l.dnsRecord() }, finalizer: "dnsrecord",
 			change: func(o extensionsv1alpha1.Object) {
 				o.(*extensionsv1alpha1.DNSRecord).Spec.Values = []string{"198.18.8.2"}
+			},
+		},
+		"Bastion": {
+			make:      func(t *testing.T, l *landscape) extensionsv1alpha1.Object { return l.bastion(t) },
+			finalizer: "bastion",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.Bastion).Spec.Ingress[0].IPBlock.CIDR = "192.0.2.8/32"
 			},
 		},
 	} {
@@ -79,7 +99,7 @@ func TestKindsConform(t *testing.T) {
 			l := seed.forShoot(t)
 			conformance.Run(t, conformance.Target{
 				Client: l.Client, Namespace: l.namespace, Finalizer: "extensions.gardener.cloud/" + tc.finalizer, Change: tc.change,
-				New: func() extensionsv1alpha1.Object { return tc.make(l) },
+				New: func() extensionsv1alpha1.Object { return tc.make(t, l) },
 			})
 		})
 	}
@@ -195,5 +215,63 @@ func TestBackup(t *testing.T) {
 	}
 	if buckets, err := l.cloud.Client.ListBuckets(t.Context()); err != nil || len(buckets) != 0 {
 		t.Errorf("buckets after deletion are %v, %v, want none", buckets, err)
+	}
+}
+
+// TestBastion follows a bastion in the cloud: who may connect, and that nothing of it remains.
+func TestBastion(t *testing.T) {
+	l := startLandscape(t)
+	bastion := l.bastion(t)
+	l.ask(t, bastion, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, bastion)
+
+	tags := cloud.Filter{Tags: map[string]string{"cluster.hortus.dev/name": l.namespace}}
+	balancers := func() []cloud.LoadBalancer {
+		t.Helper()
+		found, err := l.cloud.Client.ListLoadBalancers(t.Context(), tags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	instances := func() []cloud.Instance {
+		t.Helper()
+		found, err := l.cloud.Client.ListInstances(t.Context(), tags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if len(instances()) != 1 || len(balancers()) != 1 {
+		t.Fatalf("there are the instances %v and the load balancers %v, want one of each", instances(), balancers())
+	}
+	instance, balancer := instances()[0], balancers()[0]
+	if instance.MachineType != "small" || instance.Image != "hortus.dev/machine:1.1.0" {
+		t.Errorf("the instance has type %q and image %q", instance.MachineType, instance.Image)
+	}
+	if got := bastion.Status.Ingress; got == nil || got.IP != balancer.Address {
+		t.Errorf("the address is %v, want %s", got, balancer.Address)
+	}
+	want := []cloud.Listener{{Port: 22, Targets: []cloud.Target{{InstanceID: instance.ID, Port: 22}}}}
+	if diff := cmp.Diff(want, balancer.Listeners); diff != "" {
+		t.Errorf("listeners mismatch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"192.0.2.7/32"}, balancer.AllowedCIDRs); diff != "" {
+		t.Errorf("allowed prefixes mismatch (-want +got):\n%s", diff)
+	}
+
+	bastion.Spec.Ingress[0].IPBlock = networkingv1.IPBlock{CIDR: "192.0.2.0/30", Except: []string{"192.0.2.1/32"}}
+	l.ask(t, bastion, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, bastion)
+	if diff := cmp.Diff([]string{"192.0.2.0/32", "192.0.2.2/31"}, balancers()[0].AllowedCIDRs); diff != "" {
+		t.Errorf("allowed prefixes mismatch after a change (-want +got):\n%s", diff)
+	}
+	if len(instances()) != 1 || instances()[0].ID != instance.ID {
+		t.Errorf("the change has replaced the instance: %v", instances())
+	}
+
+	l.gone(t, bastion)
+	if len(instances())+len(balancers()) > 0 {
+		t.Errorf("the instances %v and the load balancers %v remain", instances(), balancers())
 	}
 }
