@@ -8,7 +8,7 @@ import (
 func Reconcile() *flow.Graph[*Scope] {
 	return flow.New(
 		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
-		Infrastructure,
+		Infrastructure, Bastions,
 		KubeAPIServerService, GatewayAddress, AdvertisedAddresses, DNSInternal, DNSExternal, Route,
 		Etcd, EtcdActivated, RestoreBackup, EtcdReady, FormerOwnerFenced, VPNSeedServer,
 		ExtensionsBeforeKubeAPIServer, KubeAPIServer, KubeAPIServerReady, Connection,
@@ -36,7 +36,7 @@ func Delete() *flow.Graph[*Scope] {
 	leaveCluster := flow.Reverse(nil,
 		DNSExternal, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, OperatingSystemConfig, Network,
 		ShootResources,
-		MachineController, Worker,
+		MachineController, Worker, Bastions,
 	)
 	tearDown := flow.Reverse(nil, KubeAPIServerService, Route, DNSInternal, Etcd, ExtensionsBeforeKubeAPIServer,
 		KubeAPIServer).
