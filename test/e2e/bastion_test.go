@@ -26,8 +26,8 @@ import (
 func logsInThroughBastion(t *testing.T, kubeconfig, shoot string) {
 	t.Helper()
 	garden := kubeconfigOf("garden")
-	patch := fmt.Sprintf(`[{"op": "add", "path": "/spec/members/-", "value": %s}]`, member("mia", "admin"))
-	kubectl(t, garden, "patch", "project", "dev", "--type=json", "-p", patch)
+	kubectl(t, garden, "patch", "project", "dev", "--type=merge", "-p",
+		fmt.Sprintf(`{"spec": {"members": [%s]}}`, member("mia", "admin")))
 	mia := impersonating(t, garden, "mia")
 	eventually(t, "the permissions of a member", func() error {
 		if out, err := kubectlE(t, mia, "-n", projectNS, "get", "bastions"); err != nil {
