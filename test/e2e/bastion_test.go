@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// logsInThroughBastion has a member of the project log in with 'hortus ssh', tries a Bastion from addresses that it does
-// not allow, and lets one expire. Nothing of them remains in the cloud.
+// logsInThroughBastion has a member of the project log in with 'hortus ssh', tries a Bastion from an address that it
+// does not allow, and lets one expire. Nothing of them remains in the cloud.
 func logsInThroughBastion(t *testing.T, kubeconfig, shoot string) {
 	t.Helper()
 	garden := kubeconfigOf("garden")

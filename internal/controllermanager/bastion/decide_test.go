@@ -47,9 +47,11 @@ func TestDecide(t *testing.T) {
 		reason  string
 		check   time.Duration
 	}{
-		"it is alive":            {func(*bastion) {}, same, 59 * time.Minute, "", time.Hour},
-		"it expires":             {func(*bastion) {}, same, time.Hour, "since 2030-06-01T12:00:00Z", 0},
-		"nothing is known of it": {func(b *bastion) { b.Status = operationsv1alpha1.BastionStatus{} }, same, 2 * time.Hour, "", 24 * time.Hour},
+		"it is alive": {func(*bastion) {}, same, 59 * time.Minute, "", time.Hour},
+		"it expires":  {func(*bastion) {}, same, time.Hour, "since 2030-06-01T12:00:00Z", 0},
+		"nothing is known of it": {
+			func(b *bastion) { b.Status = operationsv1alpha1.BastionStatus{} }, same, 2 * time.Hour, "", 24 * time.Hour,
+		},
 		"it is too old": {
 			func(b *bastion) { b.Status.ExpirationTimestamp = at(48 * time.Hour) }, same, 24 * time.Hour, "older than 24h", 0,
 		},

@@ -54,26 +54,32 @@ func aBastion() *operationsv1alpha1.Bastion {
 
 func TestDecide(t *testing.T) {
 	type shoot = corev1beta1.Shoot
+	const (
+		create, reconcile     = corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile
+		restore, migrate      = corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationTypeMigrate
+		processing, succeeded = corev1beta1.LastOperationStateProcessing, corev1beta1.LastOperationStateSucceeded
+	)
 	last := func(kind corev1beta1.LastOperationType, state corev1beta1.LastOperationState) func(*shoot) {
 		return func(s *shoot) { s.Status.LastOperation = &corev1beta1.LastOperation{Type: kind, State: state} }
 	}
+	hibernate := func(s *shoot) { s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)} }
 	for name, tc := range map[string]struct {
 		change func(*shoot)
 		want   string
 	}{
 		"a Shoot":           {func(*shoot) {}, ""},
-		"it is reconciled":  {last(corev1beta1.LastOperationTypeReconcile, corev1beta1.LastOperationStateError), ""},
+		"it is reconciled":  {last(reconcile, corev1beta1.LastOperationStateError), ""},
 		"it is deleted":     {func(s *shoot) { s.DeletionTimestamp = &metav1.Time{} }, reasonDeleted},
 		"it moves":          {func(s *shoot) { s.Spec.SeedName = ptr.To("red") }, reasonMoves},
 		"it moves here":     {func(s *shoot) { s.Status.SeedName = ptr.To("red") }, reasonMoves},
 		"it has no workers": {func(s *shoot) { s.Spec.Provider.Workers = nil }, reasonNoSSH},
-		"it falls asleep":   {func(s *shoot) { s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)} }, reasonHibernated},
+		"it falls asleep":   {hibernate, reasonHibernated},
 		"it wakes up":       {func(s *shoot) { s.Status.IsHibernated = true }, reasonHibernated},
 		"it is new":         {func(s *shoot) { s.Status = corev1beta1.ShootStatus{} }, reasonNotComplete},
-		"it is created":     {last(corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationStateProcessing), reasonNotComplete},
-		"it is restored":    {last(corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateProcessing), reasonNotComplete},
-		"it was restored":   {last(corev1beta1.LastOperationTypeRestore, corev1beta1.LastOperationStateSucceeded), ""},
-		"it was migrated":   {last(corev1beta1.LastOperationTypeMigrate, corev1beta1.LastOperationStateSucceeded), reasonNotComplete},
+		"it is created":     {last(create, processing), reasonNotComplete},
+		"it is restored":    {last(restore, processing), reasonNotComplete},
+		"it was restored":   {last(restore, succeeded), ""},
+		"it was migrated":   {last(migrate, succeeded), reasonNotComplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, got := aShoot(), ""

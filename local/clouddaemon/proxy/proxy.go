@@ -62,9 +62,8 @@ func New(dial func(context.Context, Target) (net.Conn, error)) *Proxy {
 	return &Proxy{dial: dial, balancers: map[string]*balancer{}}
 }
 
-// Apply makes the load balancer id forward as cfg says. Connections from allowed prefixes to targets that stay are kept,
-// others are closed.
-// An error names the ports that could not be opened; the others work.
+// Apply makes the load balancer id forward as cfg says. Connections from allowed prefixes to targets that stay are
+// kept, others are closed. An error names the ports that could not be opened; the others work.
 func (p *Proxy) Apply(id string, cfg Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,7 +243,8 @@ func (l *listener) shun(t Target, now time.Time) {
 	l.shunned[t] = now.Add(shunFor)
 }
 
-// add registers a connection, unless its target was removed, or its client forbidden, while the target was being dialled.
+// add registers a connection, unless its target was removed, or its client forbidden, while the target was being
+// dialled.
 func (l *listener) add(c *connection) (idle time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 )
 
 // allowed returns the prefixes from which connections are taken, sorted: those of the policies, without their
-// exceptions. Nobody may connect if nothing remains: an empty list would mean everybody to the cloud, so it is an error.
+// exceptions. If nothing remains, that is an error: to the cloud an empty list means everybody.
 func allowed(ingress []extensionsv1alpha1.BastionIngressPolicy) ([]string, field.ErrorList) {
 	path := field.NewPath("spec", "ingress")
 	var errs field.ErrorList

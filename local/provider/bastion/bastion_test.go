@@ -18,27 +18,46 @@ import (
 	machineunit "hortus.dev/hortus/local/machineinit/unit"
 )
 
+type policies = []extensionsv1alpha1.BastionIngressPolicy
+
 func policy(cidr string, except ...string) extensionsv1alpha1.BastionIngressPolicy {
 	return extensionsv1alpha1.BastionIngressPolicy{IPBlock: networkingv1.IPBlock{CIDR: cidr, Except: except}}
 }
 
 func TestAllowed(t *testing.T) {
 	for name, tc := range map[string]struct {
-		ingress []extensionsv1alpha1.BastionIngressPolicy
+		ingress policies
 		want    []string
 		refused string
 	}{
-		"one address":                  {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("192.0.2.7/32")}, want: []string{"192.0.2.7/32"}},
-		"bits of hosts do not matter":  {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("192.0.2.7/24")}, want: []string{"192.0.2.0/24"}},
-		"several, sorted and once":     {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("192.0.2.9/32"), policy("192.0.2.7/32"), policy("192.0.2.9/32")}, want: []string{"192.0.2.7/32", "192.0.2.9/32"}},
-		"an exception is cut out":      {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("10.0.0.0/8", "10.64.0.0/10")}, want: []string{"10.0.0.0/10", "10.128.0.0/9"}},
-		"two exceptions":               {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("10.0.0.0/30", "10.0.0.1/32", "10.0.0.2/32")}, want: []string{"10.0.0.0/32", "10.0.0.3/32"}},
-		"an exception elsewhere":       {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("10.0.0.0/8", "192.0.2.0/24")}, want: []string{"10.0.0.0/8"}},
-		"IPv6":                         {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("2001:db8::/126", "2001:db8::1/128")}, want: []string{"2001:db8::/128", "2001:db8::2/127"}},
-		"an exception of all":          {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("10.0.0.0/8", "10.0.0.0/8")}, refused: "spec.ingress: Required value"},
-		"nobody":                       {refused: "spec.ingress: Required value"},
-		"not a prefix":                 {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("10.0.0.1")}, refused: "spec.ingress[0].ipBlock.cidr: Invalid value"},
-		"an exception is not a prefix": {ingress: []extensionsv1alpha1.BastionIngressPolicy{policy("10.0.0.0/8", "x")}, refused: "spec.ingress[0].ipBlock.except[0]: Invalid value"},
+		"one address":                 {ingress: policies{policy("192.0.2.7/32")}, want: []string{"192.0.2.7/32"}},
+		"bits of hosts do not matter": {ingress: policies{policy("192.0.2.7/24")}, want: []string{"192.0.2.0/24"}},
+		"several, sorted and once": {
+			ingress: policies{policy("192.0.2.9/32"), policy("192.0.2.7/32"), policy("192.0.2.9/32")},
+			want:    []string{"192.0.2.7/32", "192.0.2.9/32"},
+		},
+		"an exception is cut out": {
+			ingress: policies{policy("10.0.0.0/8", "10.64.0.0/10")}, want: []string{"10.0.0.0/10", "10.128.0.0/9"},
+		},
+		"two exceptions": {
+			ingress: policies{policy("10.0.0.0/30", "10.0.0.1/32", "10.0.0.2/32")}, want: []string{"10.0.0.0/32", "10.0.0.3/32"},
+		},
+		"an exception elsewhere": {
+			ingress: policies{policy("10.0.0.0/8", "192.0.2.0/24")}, want: []string{"10.0.0.0/8"},
+		},
+		"IPv6": {
+			ingress: policies{policy("2001:db8::/126", "2001:db8::1/128")}, want: []string{"2001:db8::/128", "2001:db8::2/127"},
+		},
+		"an exception of all": {
+			ingress: policies{policy("10.0.0.0/8", "10.0.0.0/8")}, refused: "spec.ingress: Required value",
+		},
+		"nobody": {refused: "spec.ingress: Required value"},
+		"not a prefix": {
+			ingress: policies{policy("10.0.0.1")}, refused: "spec.ingress[0].ipBlock.cidr: Invalid value",
+		},
+		"an exception is not a prefix": {
+			ingress: policies{policy("10.0.0.0/8", "x")}, refused: "spec.ingress[0].ipBlock.except[0]: Invalid value",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, errs := allowed(tc.ingress)
@@ -69,7 +88,9 @@ func TestChooseMachine(t *testing.T) {
 		failed         string
 	}{
 		"the smallest type and the pool's image": {`{"spec":{` + machineTypes + `}}`, pool, machine{"small", "i:1.9.0"}, ""},
-		"a type of the profile":                  {`{"spec":{"bastion":{"machineType":{"name":"large"}},` + machineTypes + `}}`, pool, machine{"large", "i:1.9.0"}, ""},
+		"a type of the profile": {
+			`{"spec":{"bastion":{"machineType":{"name":"large"}},` + machineTypes + `}}`, pool, machine{"large", "i:1.9.0"}, "",
+		},
 		"the newest version of an image": {
 			`{"spec":{"bastion":{"machineImage":{"name":"os"},"machineType":{"name":"small"}},` + machineTypes + `}}`, `{}`,
 			machine{"small", "i:1.10.0"}, "",
@@ -125,7 +146,9 @@ func TestUserData(t *testing.T) {
 	if files[userScriptPath] != script {
 		t.Errorf("the machine gets the user data %q, want %q", files[userScriptPath], script)
 	}
-	for _, rule := range []string{"ip saddr 10.250.0.1 tcp dport 22 accept", "ip daddr 10.250.0.0/16 tcp dport 22 accept"} {
+	for _, rule := range []string{
+		"ip saddr 10.250.0.1 tcp dport 22 accept", "ip daddr 10.250.0.0/16 tcp dport 22 accept",
+	} {
 		if !strings.Contains(files[firewallPath], rule) {
 			t.Errorf("the firewall has no rule %q:\n%s", rule, files[firewallPath])
 		}

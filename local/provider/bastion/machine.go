@@ -17,8 +17,8 @@ import (
 // machine is what a bastion runs on, in the terms of the cloud.
 type machine struct{ machineType, image string }
 
-// chooseMachine returns the machine type and the image that the CloudProfile names for bastions. Without these it is the
-// smallest machine type, and the image of the Shoot's first worker pool, which is known to work.
+// chooseMachine returns the machine type and the image that the CloudProfile names for bastions. Without these it is
+// the smallest machine type, and the image of the Shoot's first worker pool, which is known to work.
 func chooseMachine(cluster *extension.Cluster) (machine, error) {
 	if cluster == nil {
 		return machine{}, errors.New("a Bastion belongs to a Shoot")

@@ -18,8 +18,8 @@ const (
 	firewallPath   = "/etc/bastion.nft"
 )
 
-// userData wraps the user data of a Bastion, a script, in the form that machines of the cloud read. cidr and gateway are
-// those of the Shoot's network.
+// userData wraps the user data of a Bastion, a script, in the form that machines of the cloud read. cidr and gateway
+// are those of the Shoot's network.
 func userData(script []byte, cidr, gateway string) ([]byte, error) {
 	network, err := netip.ParsePrefix(cidr)
 	if err != nil {

@@ -31,8 +31,8 @@ import (
 // of the Shoot names the destination.
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
-		EtcdSaved, BastionsRemoved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
-		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved,
+		EtcdSaved, BastionsRemoved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated,
+		StateSaved, BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved,
 		LastDeltaSaved,
 	)
 }
