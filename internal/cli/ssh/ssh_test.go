@@ -423,7 +423,11 @@ func TestBastionThatIsNotReady(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--timeout") || !strings.Contains(err.Error(), "hibernated") {
 		t.Errorf("await() reports %v", err)
 	}
-	b.object.Generation = 2
+	becomesReady(t, b, "192.0.2.7")
+	if !isReady(b.object) {
+		t.Error("the status of the present generation does not make a Bastion ready")
+	}
+	b.object.Generation++
 	if isReady(b.object) {
 		t.Error("the status of an older generation makes a Bastion ready")
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -124,7 +125,11 @@ func TestWithoutTargetConnectionsAreReset(t *testing.T) {
 }
 
 func TestOnlyAllowedPrefixesConnect(t *testing.T) {
-	target := server(t, echo)
+	var reached atomic.Int32
+	target := server(t, func(c *net.TCPConn) {
+		reached.Add(1)
+		echo(c)
+	})
 	p, port := start(t, 0, target)
 	allow := func(prefixes ...string) {
 		t.Helper()
@@ -160,6 +165,9 @@ func TestOnlyAllowedPrefixesConnect(t *testing.T) {
 	allow("192.0.2.0/24")
 	if _, err := open(); err == nil {
 		t.Error("a connection from another prefix is answered")
+	}
+	if got := reached.Load(); got != 1 {
+		t.Errorf("the target has seen %d connections, want the allowed one", got)
 	}
 	if err := answer(established); err == nil {
 		t.Error("an established connection outlives its permission")
