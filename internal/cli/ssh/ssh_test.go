@@ -30,7 +30,10 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+	"hortus.dev/hortus/test/leaks"
 )
+
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestArguments(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -208,7 +211,10 @@ func forward(request ssh.NewChannel) {
 	}
 	defer channel.Close()
 	go ssh.DiscardRequests(requests)
-	go func() { _, _ = io.Copy(conn, channel) }()
+	go func() {
+		_, _ = io.Copy(conn, channel)
+		_ = conn.Close() // The client has ended.
+	}()
 	_, _ = io.Copy(channel, conn)
 }
 
@@ -284,6 +290,7 @@ func TestLogInThroughABastion(t *testing.T) {
 	// Ctrl-C ends a command that hangs.
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, write := io.Pipe()
+	defer write.Close()
 	go func() {
 		_, _ = begun.Read(make([]byte, 1))
 		cancel()
