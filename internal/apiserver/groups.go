@@ -89,7 +89,8 @@ func kinds(
 		security("WorkloadIdentity", workloadidentity.Kind(tokens)),
 		{seedmanagementv1alpha1.GroupName, "ManagedSeed", []string{seedmanagementv1alpha1.SchemeGroupVersion.Version},
 			managedseed.Kind()},
-		{operationsv1alpha1.GroupName, "Bastion", []string{operationsv1alpha1.SchemeGroupVersion.Version}, bastion.Kind()},
+		{operationsv1alpha1.GroupName, "Bastion", []string{operationsv1alpha1.SchemeGroupVersion.Version},
+			bastion.Kind(clock)},
 	}
 }
 

@@ -95,7 +95,7 @@ func TestTablesOfAllKinds(t *testing.T) {
 		ObjectMeta: a, Spec: corev1beta1.BackupEntrySpec{BucketName: "b", SeedName: ptr.To("x")},
 		Status: corev1beta1.BackupEntryStatus{LastOperation: operation},
 	})
-	table(&out, bastion.Kind(), &operationsv1alpha1.Bastion{ObjectMeta: empty})
+	table(&out, bastion.Kind(now), &operationsv1alpha1.Bastion{ObjectMeta: empty})
 	table(&out, cloudprofile.Kind(features, now),
 		&corev1beta1.CloudProfile{ObjectMeta: a, Spec: corev1beta1.CloudProfileSpec{Type: "local"}})
 	table(&out, controllerdeployment.Kind(), &gardencorev1.ControllerDeployment{ObjectMeta: a})

@@ -11,6 +11,7 @@ import (
 	"hortus.dev/hortus/internal/cli/garden"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	"hortus.dev/hortus/internal/cli/move"
+	"hortus.dev/hortus/internal/cli/ssh"
 	"hortus.dev/hortus/internal/controllermanager"
 	etcdbackup "hortus.dev/hortus/internal/etcdbackup/command"
 	etcdmember "hortus.dev/hortus/internal/etcdmember/command"
@@ -71,6 +72,7 @@ func NewCommand() *cobra.Command {
 		move.NewDrainCommand(),
 		plan.NewCommand(),
 		scheduler.NewScheduleCommand(),
+		ssh.NewCommand(),
 		validate.NewCommand(),
 		versions.NewCommand(),
 	)

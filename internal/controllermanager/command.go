@@ -22,8 +22,10 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/controllermanager/bastion"
 	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/controllermanager/csr"
@@ -83,6 +85,7 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(corev1beta1.AddToScheme(scheme))
 	utilruntime.Must(securityv1alpha1.AddToScheme(scheme))
 	utilruntime.Must(seedmanagementv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(operationsv1alpha1.AddToScheme(scheme))
 	return scheme
 }
 
@@ -103,6 +106,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		(&seed.BackupBuckets{Garden: mgr.GetClient(), Clock: clock}).SetupWithManager,
 		(&controllerregistration.Reconciler{Garden: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager,
 		(&namespacedcloudprofile.Reconciler{Garden: mgr.GetClient()}).AddToManager,
+		(&bastion.Reconciler{Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock}).AddToManager,
 		(&managedseed.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		(&gardencertificate.Reconciler{Garden: mgr.GetClient(), Clock: clock}).AddToManager,
 		(&csr.Reconciler{Garden: mgr.GetClient(), Direct: mgr.GetAPIReader(), Clock: clock}).AddToManager,

@@ -33,6 +33,7 @@ import (
 	corev1api "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
@@ -41,6 +42,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/access"
 	"hortus.dev/hortus/internal/gardenlet/backupbucket"
 	"hortus.dev/hortus/internal/gardenlet/backupentry"
+	"hortus.dev/hortus/internal/gardenlet/bastion"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/internal/gardenlet/managedseed"
@@ -73,7 +75,7 @@ var userAgent = "gardenlet/" + version.Version
 func GardenScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), corev1beta1.AddToScheme(s), corev1api.AddToScheme(s),
-		securityv1alpha1.AddToScheme(s), seedmanagementv1alpha1.AddToScheme(s))
+		securityv1alpha1.AddToScheme(s), seedmanagementv1alpha1.AddToScheme(s), operationsv1alpha1.AddToScheme(s))
 }
 
 // SeedScheme has the types that a gardenlet uses in the seed.
@@ -181,6 +183,7 @@ func gardenCache(seedName string) cache.Options {
 			&seedmanagementv1alpha1.ManagedSeed{}: marked,
 			&corev1beta1.Seed{}:                   {Field: fields.OneTermEqualSelector("metadata.name", seedName)},
 			&corev1beta1.ControllerInstallation{}: {Field: fields.OneTermEqualSelector("spec.seedRef.name", seedName)},
+			&operationsv1alpha1.Bastion{}:         {Field: fields.OneTermEqualSelector("spec.seedName", seedName)},
 		},
 	}
 }
@@ -329,6 +332,9 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, Events: m.garden.GetEventRecorder("gardenlet"),
 			SeedName: c.SeedConfig.Name, Grace: backupGrace(c.Controllers.BackupEntry),
 		}).AddToManager(m.garden, m.seed, *c.Controllers.BackupEntry.ConcurrentSyncs),
+		(&bastion.Reconciler{
+			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+		}).AddToManager(m.garden, m.seed),
 		(&managedseed.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Events: m.garden.GetEventRecorder("gardenlet"), Clock: real,
 			SeedName: c.SeedConfig.Name, Parent: managedseed.Parent{Config: c, Image: images.Hortus}, Server: m.access,

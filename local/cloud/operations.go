@@ -89,7 +89,7 @@ func (c *Client) ListLoadBalancers(ctx context.Context, f Filter) ([]LoadBalance
 	return list[LoadBalancer](ctx, c, "ListLoadBalancers", "/v1/load-balancers", f.query())
 }
 
-// UpdateLoadBalancer replaces listeners and timeout. Connections to targets that stay are kept.
+// UpdateLoadBalancer replaces listeners, timeout and allowed prefixes. Connections to targets that stay are kept.
 func (c *Client) UpdateLoadBalancer(ctx context.Context, id string, in UpdateLoadBalancer) (*LoadBalancer, error) {
 	return put[LoadBalancer](ctx, c, "UpdateLoadBalancer", http.MethodPut, "/v1/load-balancers/"+url.PathEscape(id), in)
 }

@@ -122,10 +122,12 @@ type LoadBalancer struct {
 	Address   string     `json:"address"`
 	Listeners []Listener `json:"listeners"`
 	// idleTimeoutSeconds closes connections without traffic, in seconds; 0 means never.
-	IdleTimeoutSeconds int       `json:"idleTimeoutSeconds,omitempty"`
-	State              State     `json:"state"`
-	Message            string    `json:"message,omitempty"`
-	CreatedAt          time.Time `json:"createdAt"`
+	IdleTimeoutSeconds int `json:"idleTimeoutSeconds,omitempty"`
+	// allowedCIDRs are the IPv4 or IPv6 prefixes that connections may come from. Empty means all.
+	AllowedCIDRs []string  `json:"allowedCIDRs,omitempty"`
+	State        State     `json:"state"`
+	Message      string    `json:"message,omitempty"`
+	CreatedAt    time.Time `json:"createdAt"`
 }
 
 // Listener forwards one port of a load balancer.
@@ -153,6 +155,8 @@ type CreateLoadBalancer struct {
 	Tags               map[string]string `json:"tags,omitempty"`
 	Listeners          []Listener        `json:"listeners,omitempty"`
 	IdleTimeoutSeconds int               `json:"idleTimeoutSeconds,omitempty"`
+	// allowedCIDRs are the prefixes that connections may come from, at most 256. Empty means all.
+	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 	// address requests a fixed public address. Empty means the next free one.
 	Address string `json:"address,omitempty"`
 }
@@ -161,6 +165,8 @@ type CreateLoadBalancer struct {
 type UpdateLoadBalancer struct {
 	Listeners          []Listener `json:"listeners"`
 	IdleTimeoutSeconds int        `json:"idleTimeoutSeconds,omitempty"`
+	// allowedCIDRs as in LoadBalancer. Connections from elsewhere are closed.
+	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 }
 
 // DNSRecord is a record set of the cloud's DNS server.

@@ -16,6 +16,9 @@ func (c *Cloud) createLoadBalancer(who caller, in api.CreateLoadBalancer) (*api.
 	if err := validateListeners(in.Listeners, in.IdleTimeoutSeconds, who.admin); err != nil {
 		return nil, err
 	}
+	if err := validateAllowed(in.AllowedCIDRs); err != nil {
+		return nil, err
+	}
 	var out api.LoadBalancer
 	err := c.store.update(func(tx *tx) error {
 		// Listeners are not part of the identity, since they may change.
@@ -40,7 +43,8 @@ func (c *Cloud) createLoadBalancer(who caller, in api.CreateLoadBalancer) (*api.
 		}
 		out = api.LoadBalancer{
 			ID: id, Name: in.Name, Account: who.account, Tags: in.Tags, Address: address, Listeners: orEmpty(in.Listeners),
-			IdleTimeoutSeconds: in.IdleTimeoutSeconds, State: api.StatePending, CreatedAt: c.clock.Now().UTC(),
+			IdleTimeoutSeconds: in.IdleTimeoutSeconds, AllowedCIDRs: in.AllowedCIDRs, State: api.StatePending,
+			CreatedAt: c.clock.Now().UTC(),
 		}
 		c.store.loadBalancers.put(tx, id, loadBalancer{LoadBalancer: out, RequestHash: identity})
 		return nil
@@ -134,6 +138,9 @@ func (c *Cloud) updateLoadBalancer(who caller, id string, in api.UpdateLoadBalan
 	if err := validateListeners(in.Listeners, in.IdleTimeoutSeconds, who.admin); err != nil {
 		return nil, err
 	}
+	if err := validateAllowed(in.AllowedCIDRs); err != nil {
+		return nil, err
+	}
 	var out api.LoadBalancer
 	err := c.store.update(func(tx *tx) error {
 		l, err := c.balancerOf(who, id)
@@ -148,6 +155,7 @@ func (c *Cloud) updateLoadBalancer(who caller, id string, in api.UpdateLoadBalan
 		}
 		before := hash(l.LoadBalancer)
 		l.Listeners, l.IdleTimeoutSeconds = orEmpty(in.Listeners), in.IdleTimeoutSeconds
+		l.AllowedCIDRs = in.AllowedCIDRs
 		out = l.LoadBalancer
 		if hash(out) != before {
 			c.store.loadBalancers.put(tx, id, l)

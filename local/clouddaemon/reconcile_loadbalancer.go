@@ -66,6 +66,9 @@ func (c *Cloud) proxyConfig(l loadBalancer) proxy.Config {
 		Listeners:   map[int][]proxy.Target{},
 		IdleTimeout: time.Duration(l.IdleTimeoutSeconds) * time.Second,
 	}
+	for _, cidr := range l.AllowedCIDRs {
+		out.Allowed = append(out.Allowed, netip.MustParsePrefix(cidr))
+	}
 	for _, listener := range l.Listeners {
 		targets := []proxy.Target{}
 		for _, t := range listener.Targets {

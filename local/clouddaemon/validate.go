@@ -29,6 +29,8 @@ const (
 	maxTags      = 50
 	maxTagBytes  = 512
 	maxListeners = 50
+	// maxAllowed suffices for all addresses but a few of either family: one IPv6 address is excluded by 128 prefixes.
+	maxAllowed   = 256
 	maxTargets   = 1000
 	maxNameBytes = 253 // RFC 1035 section 2.3.4.
 	maxTTL       = 3600
@@ -103,6 +105,19 @@ func validateListeners(listeners []api.Listener, idleTimeoutSeconds int, admin b
 			if t.Host != "" && !admin {
 				return api.Errorf(api.CodeUnauthorized, "only administrators may use targets outside of networks")
 			}
+		}
+	}
+	return nil
+}
+
+// validateAllowed checks the prefixes from which a load balancer takes connections.
+func validateAllowed(cidrs []string) error {
+	if len(cidrs) > maxAllowed {
+		return invalid("%d allowed prefixes are more than the %d possible", len(cidrs), maxAllowed)
+	}
+	for _, cidr := range cidrs {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return invalid("allowed prefix %q is not a prefix such as 192.0.2.0/24", cidr)
 		}
 	}
 	return nil

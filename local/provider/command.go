@@ -24,6 +24,7 @@ import (
 	"hortus.dev/hortus/extension/worker"
 	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/local/provider/backup"
+	"hortus.dev/hortus/local/provider/bastion"
 	"hortus.dev/hortus/local/provider/containerruntime"
 	"hortus.dev/hortus/local/provider/controlplane"
 	"hortus.dev/hortus/local/provider/credentials"
@@ -151,6 +152,13 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 				Client: c, Clock: clk, Prototype: &extensionsv1alpha1.ContainerRuntime{},
 				Kind: extensionsv1alpha1.ContainerRuntimeKind, Type: containerruntime.Type,
 				Actuator: &containerruntime.Actuator{Client: c},
+			}).SetupWithManager(mgr, nil)
+		}},
+		{extensionsv1alpha1.BastionKind, func() error {
+			return (&extension.Reconciler[*extensionsv1alpha1.Bastion]{
+				Client: c, Clock: clk, Prototype: &extensionsv1alpha1.Bastion{},
+				Kind: extensionsv1alpha1.BastionKind, Type: v1alpha1.Type,
+				Actuator: &bastion.Actuator{Client: c, Cloud: cloudFor[bastion.Cloud](clouds)},
 			}).SetupWithManager(mgr, nil)
 		}},
 		{extensionsv1alpha1.DNSRecordKind, func() error {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,6 +48,21 @@ func (l *landscape) dnsRecord() *extensionsv1alpha1.DNSRecord {
 		Name: "api." + l.namespace + ".internal.local.hortus.dev", RecordType: extensionsv1alpha1.DNSRecordTypeA,
 		Values: []string{"198.18.8.1"},
 	}}
+}
+
+func (l *landscape) bastion() *extensionsv1alpha1.Bastion {
+	return &extensionsv1alpha1.Bastion{ObjectMeta: l.meta("cli-1"), Spec: extensionsv1alpha1.BastionSpec{
+		DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, UserData: []byte("#!/bin/sh\n"),
+		Ingress: []extensionsv1alpha1.BastionIngressPolicy{{IPBlock: networkingv1.IPBlock{CIDR: "192.0.2.7/32"}}},
+	}}
+}
+
+// makeNetwork makes what an Infrastructure makes.
+func (l *landscape) makeNetwork(t *testing.T) {
+	t.Helper()
+	if _, err := l.cloud.Client.CreateNetwork(t.Context(), cloud.CreateNetwork{Name: l.namespace}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestKindsConform(t *testing.T) {
@@ -93,10 +109,19 @@ func TestKindsConform(t *testing.T) {
 				o.(*extensionsv1alpha1.DNSRecord).Spec.Values = []string{"198.18.8.2"}
 			},
 		},
+		"Bastion": {
+			make: func(l *landscape) extensionsv1alpha1.Object { return l.bastion() }, finalizer: "bastion",
+			change: func(o extensionsv1alpha1.Object) {
+				o.(*extensionsv1alpha1.Bastion).Spec.Ingress[0].IPBlock.CIDR = "192.0.2.8/32"
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := seed.forShoot(t)
+			if name == "Bastion" {
+				l.makeNetwork(t)
+			}
 			conformance.Run(t, conformance.Target{
 				Client: l.Client, Namespace: l.namespace, Finalizer: "extensions.gardener.cloud/" + tc.finalizer, Change: tc.change,
 				New: func() extensionsv1alpha1.Object { return tc.make(l) },
@@ -219,5 +244,64 @@ func TestBackup(t *testing.T) {
 	}
 	if buckets, err := l.cloud.Client.ListBuckets(t.Context()); err != nil || len(buckets) != 0 {
 		t.Errorf("buckets after deletion are %v, %v, want none", buckets, err)
+	}
+}
+
+// TestBastion follows a bastion in the cloud: who may connect, and that nothing of it remains.
+func TestBastion(t *testing.T) {
+	l := startLandscape(t)
+	l.makeNetwork(t)
+	bastion := l.bastion()
+	l.ask(t, bastion, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, bastion)
+
+	tags := cloud.Filter{Tags: map[string]string{"cluster.hortus.dev/name": l.namespace}}
+	balancers := func() []cloud.LoadBalancer {
+		t.Helper()
+		found, err := l.cloud.Client.ListLoadBalancers(t.Context(), tags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	instances := func() []cloud.Instance {
+		t.Helper()
+		found, err := l.cloud.Client.ListInstances(t.Context(), tags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if len(instances()) != 1 || len(balancers()) != 1 {
+		t.Fatalf("there are the instances %v and the load balancers %v, want one of each", instances(), balancers())
+	}
+	instance, balancer := instances()[0], balancers()[0]
+	if instance.MachineType != "small" || instance.Image != "hortus.dev/machine:1.1.0" {
+		t.Errorf("the instance has type %q and image %q", instance.MachineType, instance.Image)
+	}
+	if got := bastion.Status.Ingress; got == nil || got.IP != balancer.Address {
+		t.Errorf("the address is %v, want %s", got, balancer.Address)
+	}
+	want := []cloud.Listener{{Port: 22, Targets: []cloud.Target{{InstanceID: instance.ID, Port: 22}}}}
+	if diff := cmp.Diff(want, balancer.Listeners); diff != "" {
+		t.Errorf("listeners mismatch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"192.0.2.7/32"}, balancer.AllowedCIDRs); diff != "" {
+		t.Errorf("allowed prefixes mismatch (-want +got):\n%s", diff)
+	}
+
+	bastion.Spec.Ingress[0].IPBlock = networkingv1.IPBlock{CIDR: "192.0.2.0/30", Except: []string{"192.0.2.1/32"}}
+	l.ask(t, bastion, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, bastion)
+	if diff := cmp.Diff([]string{"192.0.2.0/32", "192.0.2.2/31"}, balancers()[0].AllowedCIDRs); diff != "" {
+		t.Errorf("allowed prefixes mismatch after a change (-want +got):\n%s", diff)
+	}
+	if len(instances()) != 1 || instances()[0].ID != instance.ID {
+		t.Errorf("the change has replaced the instance: %v", instances())
+	}
+
+	l.gone(t, bastion)
+	if len(instances())+len(balancers()) > 0 {
+		t.Errorf("the instances %v and the load balancers %v remain", instances(), balancers())
 	}
 }

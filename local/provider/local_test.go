@@ -95,7 +95,11 @@ func (l *landscape) forShoot(t *testing.T) *landscape {
 	return &out
 }
 
-const profile = `{"spec":{"providerConfig":{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"CloudProfileConfig","machineImages":[
+const profile = `{"spec":{
+"bastion":{"machineImage":{"name":"hortus-machine"}},
+"machineTypes":[{"name":"medium","cpu":"2","memory":"4Gi"},{"name":"small","cpu":"2","memory":"2Gi"}],
+"machineImages":[{"name":"hortus-machine","versions":[{"version":"1.1.0"},{"version":"1.0.0"}]}],
+"providerConfig":{"apiVersion":"local.provider.hortus.dev/v1alpha1","kind":"CloudProfileConfig","machineImages":[
 {"name":"hortus-machine","versions":[{"version":"1.0.0","image":"hortus.dev/machine:1.0.0"},{"version":"1.1.0","image":"hortus.dev/machine:1.1.0"}]}]}}}`
 
 func (l *landscape) setCluster(t *testing.T) {

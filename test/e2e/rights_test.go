@@ -50,7 +50,7 @@ const seedRemoval = "a gardenlet removes the objects that it has created when it
 	"story does with the landscape's own Seeds"
 
 // notDriven are resources whose rights are granted before gardenlets use them.
-var notDriven = []string{"bastions", "workloadidentities"}
+var notDriven = []string{"workloadidentities"}
 
 // mayStayUnused says whether a right needs no story that uses it.
 func (r right) mayStayUnused() bool {

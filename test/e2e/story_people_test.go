@@ -79,6 +79,20 @@ func TestPeople(t *testing.T) {
 			mayNot(t, user, "get", "shootstates")
 		}
 		mayNot(t, "bob", "annotate", "shoot", shoot, "looked=at")
+		bastion := filepath.Join(t.TempDir(), "bastion.yaml")
+		content := fmt.Sprintf(`{"apiVersion": "operations.gardener.cloud/v1alpha1", "kind": "Bastion",
+			"metadata": {"name": "b"}, "spec": {"shootRef": {"name": %q}, "ingress": [{"ipBlock": {"cidr": "192.0.2.0/24"}}],
+			"sshPublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGykj8Nqmi5x5ifc7MlS0R1A8p1rxMWUWnIgmyNXuxVS"}}`, shoot)
+		if err := os.WriteFile(bastion, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		may(t, "bob", "get", "bastions")
+		for _, user := range []string{"bob", "carol", "eve"} {
+			mayNot(t, user, "create", "-f", bastion)
+		}
+		if out, err := as("alice", "create", "-f", bastion); err == nil || !strings.Contains(out, "has no machines") {
+			t.Errorf("a member gets a Bastion for a Shoot without machines: %v\n%s", err, out)
+		}
 		may(t, "alice", "annotate", "shoot", shoot, "looked=at")
 	})
 	step(t, "user access managers add members", func(t *testing.T) {

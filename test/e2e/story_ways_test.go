@@ -49,6 +49,8 @@ func TestWaysIntoShoot(t *testing.T) {
 	var machine *sshMachine
 	step(t, "people log in to nodes with keys that rotate",
 		func(t *testing.T) { machine = logsInToNode(t, kubeconfig, name) })
+	step(t, "members log in to nodes through a bastion",
+		func(t *testing.T) { logsInThroughBastion(t, kubeconfig, name) })
 	step(t, "a new node waits for its critical components", func(t *testing.T) { waitsForCritical(t, kubeconfig, name) })
 	step(t, "a node has the same host key after a reboot", func(t *testing.T) { keepsHostKey(t, machine, name) })
 }

@@ -10,6 +10,7 @@ import (
 	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
@@ -53,7 +54,8 @@ func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, corev1v1.AddToScheme, corev1beta1.AddToScheme, securityv1alpha1.AddToScheme,
-		seedmanagementv1alpha1.AddToScheme, extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme,
+		seedmanagementv1alpha1.AddToScheme, operationsv1alpha1.AddToScheme, extensionsv1alpha1.AddToScheme,
+		resourcesv1alpha1.AddToScheme,
 	} {
 		must(add(scheme))
 	}

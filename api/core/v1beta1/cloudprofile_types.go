@@ -63,7 +63,7 @@ type CloudProfileSpec struct {
 	// +patchMergeKey=name
 	// +patchStrategy=merge
 	VolumeTypes []VolumeType `json:"volumeTypes,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
-	// bastion describes the machines used as bastions. No effect here: no bastions are made.
+	// bastion describes the machines used as bastions. Empty: chosen by the provider.
 	// +optional
 	Bastion *Bastion `json:"bastion,omitempty"`
 	// limits apply to every Shoot of the profile, each by itself.

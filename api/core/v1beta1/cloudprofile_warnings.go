@@ -11,14 +11,10 @@ func WarningsCloudProfile(profile, old *CloudProfile) []string {
 	if old == nil {
 		old = &CloudProfile{}
 	}
-	var warnings []string
-	if !equality.Semantic.DeepEqual(profile.Spec.MachineTypes, old.Spec.MachineTypes) {
-		warnings = machineTypesWithoutEffect(profile.Spec.MachineTypes)
+	if equality.Semantic.DeepEqual(profile.Spec.MachineTypes, old.Spec.MachineTypes) {
+		return nil
 	}
-	if profile.Spec.Bastion != nil && !equality.Semantic.DeepEqual(profile.Spec.Bastion, old.Spec.Bastion) {
-		warnings = append(warnings, "spec.bastion has no effect: Bastions are not supported")
-	}
-	return warnings
+	return machineTypesWithoutEffect(profile.Spec.MachineTypes)
 }
 
 // WarningsNamespacedCloudProfile names what is accepted but without effect. old is nil for a new

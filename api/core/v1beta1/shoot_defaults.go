@@ -28,6 +28,12 @@ func (s *Shoot) HasWorkers() bool {
 	return len(s.Spec.Provider.Workers) > 0
 }
 
+// SSHAccess says whether people can log in to the nodes of a Shoot.
+func (s *Shoot) SSHAccess() bool {
+	w := s.Spec.Provider.WorkersSettings
+	return s.HasWorkers() && (w == nil || w.SSHAccess == nil || w.SSHAccess.Enabled)
+}
+
 // HibernationEnabled says whether a Shoot is to sleep.
 func (s *Shoot) HibernationEnabled() bool {
 	return s.Spec.Hibernation != nil && deref(s.Spec.Hibernation.Enabled)

@@ -376,3 +376,7 @@ type OSUpdate struct {
 	// +optional
 	Args []string `json:"args,omitempty"`
 }
+
+// SSHHostKeyFile is the path of the file in which a machine publishes the public host key of its SSH server, as a line
+// of a file of authorized keys. The kubelet serves it among its logs, so that clients need not trust a key blindly.
+const SSHHostKeyFile = "/var/log/ssh-host-key.pub"

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,17 @@ type Bastion struct {
 	// +optional
 	Status BastionStatus `json:"status,omitempty"`
 }
+
+// Life of a Bastion.
+const (
+	// BastionTimeToLive is how long a Bastion exists after its creation, or after the last operation keepalive.
+	BastionTimeToLive = time.Hour
+	// BastionMaxLifetime is how long a Bastion exists at most after its creation.
+	BastionMaxLifetime = 24 * time.Hour
+)
+
+// BastionReady is the type of the condition that reports whether a Bastion takes connections.
+const BastionReady gardencorev1beta1.ConditionType = "BastionReady"
 
 // BastionList is a list of Bastions.
 //
@@ -45,7 +58,7 @@ type BastionSpec struct {
 	ProviderType *string `json:"providerType,omitempty"`
 	// sshPublicKey of the user, as in a file of authorized keys. Immutable.
 	SSHPublicKey string `json:"sshPublicKey"`
-	// ingress lists who may connect.
+	// ingress lists who may connect. At least one.
 	Ingress []BastionIngressPolicy `json:"ingress"`
 }
 
@@ -60,18 +73,30 @@ type BastionStatus struct {
 	// ingress is the address of the machine.
 	// +optional
 	Ingress *corev1.LoadBalancerIngress `json:"ingress,omitempty"`
-	// conditions of the Bastion.
+	// conditions of the Bastion. BastionReady reports whether it takes connections.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
 	Conditions []gardencorev1beta1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// lastHeartbeatTimestamp is when the operation keepalive was asked for last.
+	// lastHeartbeatTimestamp is the time of the creation, or of the last operation keepalive. Set by the API server.
 	// +optional
 	LastHeartbeatTimestamp *metav1.Time `json:"lastHeartbeatTimestamp,omitempty"`
-	// expirationTimestamp is when the Bastion is deleted.
+	// expirationTimestamp is when the Bastion is deleted: an hour after the last heartbeat, at most 24 hours after the
+	// creation. Set by the API server.
 	// +optional
 	ExpirationTimestamp *metav1.Time `json:"expirationTimestamp,omitempty"`
 	// observedGeneration is the generation that the gardenlet has seen.
 	// +optional
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+}
+
+// Address is the address or host name to connect to, "" if there is none yet.
+func (s *BastionStatus) Address() string {
+	switch {
+	case s.Ingress == nil:
+		return ""
+	case s.Ingress.IP != "":
+		return s.Ingress.IP
+	}
+	return s.Ingress.Hostname
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,16 +25,31 @@ func ValidateBastion(bastion *Bastion) field.ErrorList {
 		errs = append(errs, field.Required(path.Child("ingress"), "must list who may connect"))
 	}
 	for i, rule := range bastion.Spec.Ingress {
-		if _, err := netip.ParsePrefix(rule.IPBlock.CIDR); err != nil {
-			errs = append(errs, field.Invalid(path.Child("ingress").Index(i).Child("ipBlock", "cidr"), rule.IPBlock.CIDR,
-				"must be an address range such as 10.0.0.0/16"))
-		}
+		errs = append(errs, validateIPBlock(rule.IPBlock, path.Child("ingress").Index(i).Child("ipBlock"))...)
 	}
 	key := gardencorev1beta1.AnnotationOperation
 	if asked, ok := bastion.Annotations[key]; ok && asked != gardencorev1beta1.OperationKeepalive {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(key), asked, []string{
 			gardencorev1beta1.OperationKeepalive,
 		}))
+	}
+	return errs
+}
+
+// validateIPBlock: exceptions lie within the range, as in a NetworkPolicy.
+func validateIPBlock(block networkingv1.IPBlock, path *field.Path) field.ErrorList {
+	cidr, err := netip.ParsePrefix(block.CIDR)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path.Child("cidr"), block.CIDR,
+			"must be an address range such as 10.0.0.0/16")}
+	}
+	var errs field.ErrorList
+	for i, text := range block.Except {
+		except, err := netip.ParsePrefix(text)
+		if err != nil || except.Bits() <= cidr.Bits() || !cidr.Contains(except.Addr()) {
+			errs = append(errs, field.Invalid(path.Child("except").Index(i), text,
+				"must be an address range within "+block.CIDR))
+		}
 	}
 	return errs
 }

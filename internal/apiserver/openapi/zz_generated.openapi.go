@@ -2352,7 +2352,7 @@ func schema_hortus_api_core_v1beta1_CloudProfileSpec(ref common.ReferenceCallbac
 					},
 					"bastion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bastion describes the machines used as bastions. No effect here: no bastions are made.",
+							Description: "bastion describes the machines used as bastions. Empty: chosen by the provider.",
 							Ref:         ref(v1beta1.Bastion{}.OpenAPIModelName()),
 						},
 					},
@@ -11457,7 +11457,7 @@ func schema_hortus_api_operations_v1alpha1_BastionSpec(ref common.ReferenceCallb
 					},
 					"ingress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ingress lists who may connect.",
+							Description: "ingress lists who may connect. At least one.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -11499,7 +11499,7 @@ func schema_hortus_api_operations_v1alpha1_BastionStatus(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions of the Bastion.",
+							Description: "conditions of the Bastion. BastionReady reports whether it takes connections.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -11513,13 +11513,13 @@ func schema_hortus_api_operations_v1alpha1_BastionStatus(ref common.ReferenceCal
 					},
 					"lastHeartbeatTimestamp": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastHeartbeatTimestamp is when the operation keepalive was asked for last.",
+							Description: "lastHeartbeatTimestamp is the time of the creation, or of the last operation keepalive. Set by the API server.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"expirationTimestamp": {
 						SchemaProps: spec.SchemaProps{
-							Description: "expirationTimestamp is when the Bastion is deleted.",
+							Description: "expirationTimestamp is when the Bastion is deleted: an hour after the last heartbeat, at most 24 hours after the creation. Set by the API server.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

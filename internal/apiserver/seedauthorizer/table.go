@@ -233,7 +233,8 @@ var table = []rule{
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},
 	{operationsv1alpha1.GroupName, "bastions", Bastion, []grant{
-		{verbs: []string{"get", "patch"}, where: own, subresources: withStatus},
+		{verbs: []string{"get"}, where: own},
+		{verbs: []string{"patch"}, where: own, subresources: withStatus},
 		{verbs: collection, where: selectedBy("spec.seedName")},
 	}},
 

@@ -3,6 +3,7 @@ package test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +45,8 @@ func TestBastionIsCompletedFromItsShoot(t *testing.T) {
 	shoot, seed := g.placed()
 	bastion := func(shoot string) *operationsv1alpha1.Bastion {
 		b := &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: env.Name("b")}}
-		b.Spec.ShootRef.Name, b.Spec.SSHPublicKey = shoot, "ssh-ed25519 AAAA"
+		b.Spec.ShootRef.Name = shoot
+		b.Spec.SSHPublicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGykj8Nqmi5x5ifc7MlS0R1A8p1rxMWUWnIgmyNXuxVS"
 		b.Spec.Ingress = make([]operationsv1alpha1.BastionIngressPolicy, 1)
 		b.Spec.Ingress[0].IPBlock.CIDR = "10.0.0.0/8"
 		return b
@@ -53,11 +55,26 @@ func TestBastionIsCompletedFromItsShoot(t *testing.T) {
 		"spec.shootRef.name")
 	refuse(t, "a Shoot without Seed", g.Client.Create(g.ctx, bastion(waiting.Name)), apierrors.IsInvalid, "no Seed")
 	b := bastion(shoot.Name)
+	b.Spec.SSHPublicKey = "command=\"sh\" " + b.Spec.SSHPublicKey
+	refuse(t, "a key with options", g.Client.Create(g.ctx, b), apierrors.IsInvalid, "spec.sshPublicKey")
+	b = bastion(shoot.Name)
 	b.Annotations = map[string]string{corev1beta1.AnnotationCreatedBy: "somebody"}
 	g.Create(t, b)
 	if *b.Spec.SeedName != seed.Name || *b.Spec.ProviderType != "local" ||
 		b.Annotations[corev1beta1.AnnotationCreatedBy] == "somebody" {
 		t.Errorf("Bastion is %+v of %q", b.Spec, b.Annotations[corev1beta1.AnnotationCreatedBy])
+	}
+	if at := b.Status.ExpirationTimestamp; at == nil || at.Sub(b.CreationTimestamp.Time).Round(time.Minute) != time.Hour {
+		t.Errorf("the Bastion created at %v expires at %v", b.CreationTimestamp, at)
+	}
+	b.Status = operationsv1alpha1.BastionStatus{}
+	if err := g.Client.Status().Update(g.ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	g.mustPatch(b, `{"metadata":{"annotations":{"gardener.cloud/operation":"keepalive"}}}`)
+	if _, left := b.Annotations["gardener.cloud/operation"]; left || b.Status.ExpirationTimestamp == nil ||
+		b.Status.LastHeartbeatTimestamp == nil || b.Generation != 1 {
+		t.Errorf("the Bastion that is kept alive is %+v", b)
 	}
 	g.mustPatch(b, `{"metadata":{"annotations":{"gardener.cloud/created-by":"somebody"}}}`)
 	if b.Annotations[corev1beta1.AnnotationCreatedBy] == "somebody" {

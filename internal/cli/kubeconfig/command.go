@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -74,7 +73,12 @@ func newShootCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return requestShoot(command.Context(), config, command.OutOrStdout(), namespace, args[0], viewer, expiration)
+			data, err := Shoot(command.Context(), config, namespace, args[0], viewer, expiration)
+			if err != nil {
+				return err
+			}
+			_, err = command.OutOrStdout().Write(data)
+			return err
 		},
 	}
 	access.AddFlags(command.Flags())
@@ -91,9 +95,10 @@ type answer struct {
 	} `json:"status"`
 }
 
-func requestShoot(
-	ctx context.Context, config *rest.Config, out io.Writer, namespace, name string, viewer bool, expiration time.Duration,
-) error {
+// Shoot requests a kubeconfig of a Shoot from the garden: of an administrator, or of a viewer.
+func Shoot(
+	ctx context.Context, config *rest.Config, namespace, name string, viewer bool, expiration time.Duration,
+) ([]byte, error) {
 	kind, subresource := "AdminKubeconfigRequest", "adminkubeconfig"
 	if viewer {
 		kind, subresource = "ViewerKubeconfigRequest", "viewerkubeconfig"
@@ -104,22 +109,21 @@ func requestShoot(
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
-		return fmt.Errorf("connect to the garden: %w", err)
+		return nil, fmt.Errorf("connect to the garden: %w", err)
 	}
 	body := fmt.Sprintf(`{"apiVersion":"authentication.gardener.cloud/v1alpha1","kind":%q,"spec":{"expirationSeconds":%d}}`, kind, int64(expiration.Seconds()))
 	result := client.Post().Namespace(namespace).Resource("shoots").Name(name).SubResource(subresource).
 		SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(ctx)
 	if err := result.Error(); err != nil { // The error of Raw lacks what the API server says.
-		return fmt.Errorf("request the kubeconfig of Shoot %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("request the kubeconfig of Shoot %s/%s: %w", namespace, name, err)
 	}
 	raw, err := result.Raw()
 	if err != nil {
-		return fmt.Errorf("read the answer for Shoot %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("read the answer for Shoot %s/%s: %w", namespace, name, err)
 	}
 	var got answer
 	if err := json.Unmarshal(raw, &got); err != nil {
-		return fmt.Errorf("read the answer for Shoot %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("read the answer for Shoot %s/%s: %w", namespace, name, err)
 	}
-	_, err = out.Write(got.Status.Kubeconfig)
-	return err
+	return got.Status.Kubeconfig, nil
 }

@@ -1,7 +1,6 @@
 package kubeconfig
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -28,8 +27,7 @@ func TestRefusalsAreExplained(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(status)
 		}))
 		defer server.Close()
-		err := requestShoot(t.Context(), &rest.Config{Host: server.URL}, &bytes.Buffer{}, "garden-dev", "demo", false,
-			time.Hour)
+		_, err := Shoot(t.Context(), &rest.Config{Host: server.URL}, "garden-dev", "demo", false, time.Hour)
 		if err == nil || !strings.Contains(err.Error(), refusal.Error()) {
 			t.Errorf("the error is %v, want it to say %q", err, refusal)
 		}

@@ -13,10 +13,13 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/controllermanager/bastion"
 	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/csr"
 	"hortus.dev/hortus/internal/controllermanager/managedseed"
@@ -207,6 +210,44 @@ func TestSimulateManagedSeeds(t *testing.T) {
 		w.Eventually(50, "the labels name b", func() error {
 			return is(garden.Exists(managed) && maps.Equal(managed.Labels, labelled("b")), "%v", managed.Labels)
 		})
+	})
+}
+
+// Bastions are deleted when they expire, not earlier, and when their Shoot moves.
+func TestSimulateBastions(t *testing.T) {
+	simulate(t, func(p *sim.Process) error {
+		return (&bastion.Reconciler{Garden: p.GetClient(), Live: p.GetAPIReader(), Clock: clockOf(p)}).AddToManager(p)
+	}, func(w *sim.World, garden *sim.Cluster) {
+		s := shoot("s")
+		s.Spec.SeedName, s.Spec.Provider.Workers = new("a"), make([]corev1beta1.Worker, 1)
+		alive := named[operationsv1alpha1.Bastion]("garden-dev", "alive")
+		idle := named[operationsv1alpha1.Bastion]("garden-dev", "idle")
+		for _, b := range []*operationsv1alpha1.Bastion{alive, idle} {
+			b.Spec.ShootRef.Name, b.Spec.SeedName = "s", new("a")
+			b.CreationTimestamp = now(w)
+			b.Status.ExpirationTimestamp = new(metav1.NewTime(w.Clock().Now().Add(time.Hour)))
+		}
+		garden.Add(s, alive.DeepCopy(), idle.DeepCopy())
+		moves, until := false, w.Clock().Now().Add(time.Hour)
+		w.Always("a Bastion that is kept alive stays", func() error {
+			return is(moves || garden.Exists(alive) || !w.Clock().Now().Before(until), "it is gone")
+		})
+		w.Change("keep one alive", garden, func(context.Context, client.Client) error {
+			if !w.Clock().Now().Before(until) {
+				return nil // It has expired already.
+			}
+			until = w.Clock().Now().Add(20 * time.Hour).Truncate(time.Second) // As it is stored.
+			return garden.EditStatus(alive, func() { alive.Status.ExpirationTimestamp = new(metav1.NewTime(until)) })
+		})
+		w.Faults(50)
+		w.Idle(2 * time.Hour)
+		w.Eventually(50, "the other one has expired", func() error { return is(!garden.Exists(idle), "it exists") })
+		moves = true
+		w.Change("move the Shoot", garden, func(context.Context, client.Client) error {
+			return garden.Edit(s, func() { s.Spec.SeedName = new("b") })
+		})
+		w.Faults(50)
+		w.Eventually(50, "the Bastion of the Shoot is gone", func() error { return is(!garden.Exists(alive), "it exists") })
 	})
 }
 

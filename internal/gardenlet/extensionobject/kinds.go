@@ -32,6 +32,10 @@ var Kinds = []Kind{
 	kind[extensionsv1alpha1.DNSRecord, extensionsv1alpha1.DNSRecordList](),
 }
 
+// Bastions are in control plane namespaces, too, but belong to Bastions of the garden: they are neither migrated nor
+// saved.
+var Bastions = kind[extensionsv1alpha1.Bastion, extensionsv1alpha1.BastionList]()
+
 func kind[T, L any, O interface {
 	*T
 	extensionsv1alpha1.Object

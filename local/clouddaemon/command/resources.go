@@ -213,6 +213,7 @@ var loadBalancerResource = resource[cloud.LoadBalancer]{
 		{title: "LISTENERS", value: func(l cloud.LoadBalancer) string { return listeners(l.Listeners, false) }},
 		{title: "AGE", value: func(l cloud.LoadBalancer) string { return age(l.CreatedAt) }},
 		{title: "TARGETS", value: func(l cloud.LoadBalancer) string { return listeners(l.Listeners, true) }, wide: true},
+		{title: "ALLOWED", value: func(l cloud.LoadBalancer) string { return strings.Join(l.AllowedCIDRs, ",") }, wide: true},
 		{title: "ACCOUNT", value: func(l cloud.LoadBalancer) string { return l.Account }, wide: true},
 		{title: "TAGS", value: func(l cloud.LoadBalancer) string { return pairs(l.Tags) }, wide: true},
 		{title: "MESSAGE", value: func(l cloud.LoadBalancer) string { return l.Message }, wide: true},

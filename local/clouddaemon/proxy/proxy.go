@@ -30,6 +30,8 @@ type Config struct {
 	Listeners map[int][]Target
 	// IdleTimeout closes connections without traffic; 0 means never.
 	IdleTimeout time.Duration
+	// Allowed are the prefixes that connections may come from. Empty means all.
+	Allowed []netip.Prefix
 }
 
 const (
@@ -60,8 +62,8 @@ func New(dial func(context.Context, Target) (net.Conn, error)) *Proxy {
 	return &Proxy{dial: dial, balancers: map[string]*balancer{}}
 }
 
-// Apply makes the load balancer id forward as cfg says. Connections to targets that stay are kept, others are closed.
-// An error names the ports that could not be opened; the others work.
+// Apply makes the load balancer id forward as cfg says. Connections from allowed prefixes to targets that stay are
+// kept, others are closed. An error names the ports that could not be opened; the others work.
 func (p *Proxy) Apply(id string, cfg Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,13 +87,13 @@ func (p *Proxy) Apply(id string, cfg Config) error {
 		l, ok := b.listeners[port]
 		if !ok {
 			var err error
-			if l, err = p.listen(cfg.Address, port); err != nil {
+			if l, err = p.listen(cfg, port); err != nil {
 				errs = append(errs, err)
 				continue
 			}
 			b.listeners[port] = l
 		}
-		l.update(targets, cfg.IdleTimeout)
+		l.update(targets, cfg)
 	}
 	return errors.Join(errs...)
 }
@@ -132,6 +134,7 @@ type listener struct {
 	mu      sync.Mutex
 	targets []Target
 	idle    time.Duration
+	allowed []netip.Prefix
 	next    int
 	shunned map[Target]time.Time // Time from which the target is tried in its turn again.
 	conns   map[*connection]bool
@@ -142,14 +145,16 @@ type connection struct {
 	client, server net.Conn
 }
 
-func (p *Proxy) listen(address netip.Addr, port int) (*listener, error) {
-	tcp, err := net.Listen("tcp", net.JoinHostPort(address.String(), strconv.Itoa(port)))
+// listen opens a port. What it allows is known before the first connection.
+func (p *Proxy) listen(cfg Config, port int) (*listener, error) {
+	tcp, err := net.Listen("tcp", net.JoinHostPort(cfg.Address.String(), strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("open listener: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &listener{
-		tcp: tcp, dial: p.dial, ctx: ctx, cancel: cancel, shunned: map[Target]time.Time{}, conns: map[*connection]bool{},
+		tcp: tcp, dial: p.dial, ctx: ctx, cancel: cancel, allowed: cfg.Allowed,
+		shunned: map[Target]time.Time{}, conns: map[*connection]bool{},
 	}
 	go l.accept()
 	return l, nil
@@ -175,6 +180,10 @@ func (l *listener) accept() {
 
 func (l *listener) serve(client net.Conn) {
 	defer client.Close()
+	if !l.allows(client) {
+		reset(client)
+		return
+	}
 	for _, target := range l.order(time.Now()) {
 		ctx, cancel := context.WithTimeout(l.ctx, dialTimeout)
 		server, err := l.dial(ctx, target)
@@ -193,6 +202,19 @@ func (l *listener) serve(client net.Conn) {
 		return
 	}
 	reset(client) // As a host without listener would answer.
+}
+
+// allows reports whether the connection comes from an allowed prefix.
+func (l *listener) allows(client net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return allowed(l.allowed, client)
+}
+
+func allowed(prefixes []netip.Prefix, client net.Conn) bool {
+	from, err := netip.ParseAddrPort(client.RemoteAddr().String())
+	return len(prefixes) == 0 || err == nil &&
+		slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 // order returns the targets in the order to try them: round robin, those that failed lately last.
@@ -221,12 +243,13 @@ func (l *listener) shun(t Target, now time.Time) {
 	l.shunned[t] = now.Add(shunFor)
 }
 
-// add registers a connection, unless its target was removed while it was being dialled.
+// add registers a connection, unless its target was removed, or its client forbidden, while the target was being
+// dialled.
 func (l *listener) add(c *connection) (idle time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.shunned, c.target)
-	if l.ctx.Err() != nil || !slices.Contains(l.targets, c.target) {
+	if l.ctx.Err() != nil || !slices.Contains(l.targets, c.target) || !allowed(l.allowed, c.client) {
 		return 0, false
 	}
 	l.conns[c] = true
@@ -239,17 +262,17 @@ func (l *listener) remove(c *connection) {
 	delete(l.conns, c)
 }
 
-func (l *listener) update(targets []Target, idle time.Duration) {
+func (l *listener) update(targets []Target, cfg Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.targets, l.idle = slices.Clone(targets), idle
+	l.targets, l.idle, l.allowed = slices.Clone(targets), cfg.IdleTimeout, slices.Clone(cfg.Allowed)
 	for t := range l.shunned {
 		if !slices.Contains(targets, t) {
 			delete(l.shunned, t)
 		}
 	}
 	for c := range l.conns {
-		if !slices.Contains(targets, c.target) {
+		if !slices.Contains(targets, c.target) || !allowed(cfg.Allowed, c.client) {
 			c.close()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -120,6 +121,60 @@ func TestWithoutTargetConnectionsAreReset(t *testing.T) {
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("error = %v, want a reset", err)
+	}
+}
+
+func TestOnlyAllowedPrefixesConnect(t *testing.T) {
+	var reached atomic.Int32
+	target := server(t, func(c *net.TCPConn) {
+		reached.Add(1)
+		echo(c)
+	})
+	p, port := start(t, 0, target)
+	allow := func(prefixes ...string) {
+		t.Helper()
+		cfg := Config{Address: loopback, Listeners: map[int][]Target{port: {target}}}
+		for _, prefix := range prefixes {
+			cfg.Allowed = append(cfg.Allowed, netip.MustParsePrefix(prefix))
+		}
+		if err := p.Apply("lb", cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := func(c net.Conn) error {
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // Only a failing test waits so long.
+		if _, err := c.Write([]byte("x")); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 1))
+		return err
+	}
+	open := func() (net.Conn, error) {
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil { // The reset may arrive even before the dial returns.
+			return nil, err
+		}
+		t.Cleanup(func() { c.Close() })
+		return c, answer(c)
+	}
+	allow("192.0.2.0/24", "127.0.0.0/8")
+	established, err := open()
+	if err != nil {
+		t.Errorf("a connection from an allowed prefix ends with %v", err)
+	}
+	allow("192.0.2.0/24")
+	if _, err := open(); err == nil {
+		t.Error("a connection from another prefix is answered")
+	}
+	if got := reached.Load(); got != 1 {
+		t.Errorf("the target has seen %d connections, want the allowed one", got)
+	}
+	if err := answer(established); err == nil {
+		t.Error("an established connection outlives its permission")
+	}
+	allow()
+	if _, err := open(); err != nil {
+		t.Errorf("a connection to a load balancer without prefixes ends with %v", err)
 	}
 }
 

@@ -182,7 +182,9 @@ func (r *Services) ensure(
 	}
 	ctrl.LoggerFrom(ctx).Info("Updating load balancer", "loadBalancer", lb.ID, "listeners", len(want))
 	lb, err = r.Cloud.UpdateLoadBalancer(ctx, lb.ID,
-		cloud.UpdateLoadBalancer{Listeners: want, IdleTimeoutSeconds: lb.IdleTimeoutSeconds})
+		cloud.UpdateLoadBalancer{
+			Listeners: want, IdleTimeoutSeconds: lb.IdleTimeoutSeconds, AllowedCIDRs: lb.AllowedCIDRs,
+		})
 	if err != nil {
 		return nil, fmt.Errorf("update load balancer of service %s: %w", client.ObjectKeyFromObject(svc), err)
 	}

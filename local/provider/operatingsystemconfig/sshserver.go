@@ -69,8 +69,8 @@ WantedBy=multi-user.target
 `
 
 // sshServerCommands creates missing files of the server: /etc comes from the image with which the machine was made. The
-// host key is on the disk that is kept, so that a machine has the same key after a reboot. Sessions outlive their
-// server; the file of their program distinguishes them from sessions of servers in pods.
+// host key is on the disk that is kept, so that a machine has the same key after a reboot, and published. Sessions
+// outlive their server; the file of their program distinguishes them from sessions of servers in pods.
 const sshServerCommands = `#!/bin/sh
 # Runs the SSH server of this machine, and ends its sessions.
 set -eu
@@ -94,6 +94,7 @@ start)
         ssh-keygen -q -t ed25519 -N '' -C '' -f $key.new
         mv $key.new $key
     fi
+    ssh-keygen -y -f $key >` + extensionsv1alpha1.SSHHostKeyFile + `
     exec /usr/sbin/sshd -D -e -f ` + sshServerConfig + `
     ;;
 end-sessions)

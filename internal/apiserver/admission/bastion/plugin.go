@@ -4,7 +4,9 @@ package bastion
 import (
 	"context"
 	"io"
+	"strings"
 
+	"golang.org/x/crypto/ssh"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,6 +41,9 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return nil
 	}
 	metav1.SetMetaDataAnnotation(&bastion.ObjectMeta, corev1beta1.AnnotationCreatedBy, a.GetUserInfo().GetName())
+	if errs := validateKey(bastion.Spec.SSHPublicKey); len(errs) > 0 {
+		return hortusadmission.Refuse(a, errs)
+	}
 	if bastion.Spec.ShootRef.Name == "" {
 		return nil // Validation requires it.
 	}
@@ -51,6 +56,25 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 		return apierrors.NewInternalError(err)
 	}
 	return hortusadmission.Refuse(a, complete(bastion, shoot))
+}
+
+// validateKey: one key without options. Options could do on the machine what Bastions are not for. What is missing is
+// reported by validation.
+func validateKey(key string) field.ErrorList {
+	if key == "" {
+		return nil
+	}
+	path := field.NewPath("spec", "sshPublicKey")
+	_, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(key))
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(path, key, "must be a public key such as ssh-ed25519 AAAA... me@example.com")}
+	case len(options) > 0:
+		return field.ErrorList{field.Invalid(path, key, "must have no options before the type of the key")}
+	case strings.TrimSpace(string(rest)) != "":
+		return field.ErrorList{field.Invalid(path, key, "must be one public key")}
+	}
+	return nil
 }
 
 var shootPath = field.NewPath("spec", "shootRef", "name")

@@ -66,3 +66,27 @@ func TestCreatorStays(t *testing.T) {
 		}
 	}
 }
+
+func TestKeys(t *testing.T) {
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGykj8Nqmi5x5ifc7MlS0R1A8p1rxMWUWnIgmyNXuxVS"
+	messages := map[string]error{}
+	for name, tc := range map[string]struct {
+		key  string
+		want string // Part of the error.
+	}{
+		"a key":                {key, ""},
+		"a key with a comment": {key + " me@example.com\n", ""},
+		"none":                 {"", ""}, // Reported by validation.
+		"something else":       {"hello", "must be a public key"},
+		"a key with options":   {`command="sh" ` + key, "no options"},
+		"two keys":             {key + "\n" + key, "one public key"},
+		"a line after the key": {key + "\nroot", "one public key"},
+	} {
+		errs := validateKey(tc.key)
+		messages[name] = errs.ToAggregate()
+		if (len(errs) > 0) != (tc.want != "") || len(errs) > 0 && !strings.Contains(errs[0].Detail, tc.want) {
+			t.Errorf("%s: %v, want %q", name, errs, tc.want)
+		}
+	}
+	golden.Messages(t, messages)
+}

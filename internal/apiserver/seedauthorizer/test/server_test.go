@@ -140,8 +140,9 @@ func (g *garden) newSide(profile string) *side {
 func newBastion(namespace, shoot string) *operationsv1alpha1.Bastion {
 	bastion := &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.Name("bastion-")},
 		Spec: operationsv1alpha1.BastionSpec{
-			ShootRef: corev1.LocalObjectReference{Name: shoot}, SSHPublicKey: "ssh-ed25519 AAAA",
-			Ingress: make([]operationsv1alpha1.BastionIngressPolicy, 1),
+			ShootRef:     corev1.LocalObjectReference{Name: shoot},
+			SSHPublicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGykj8Nqmi5x5ifc7MlS0R1A8p1rxMWUWnIgmyNXuxVS",
+			Ingress:      make([]operationsv1alpha1.BastionIngressPolicy, 1),
 		}}
 	bastion.Spec.Ingress[0].IPBlock.CIDR = "10.0.0.0/8"
 	return bastion

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,7 +73,8 @@ func forceMachines(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 }
 
 func forceExtensions(ctx context.Context, seed *Seed) (flow.Outcome, error) {
-	objects, err := extensionobject.List(ctx, seed, seed.namespace, extensionobject.Kinds...)
+	objects, err := extensionobject.List(ctx, seed, seed.namespace,
+		append(slices.Clone(extensionobject.Kinds), extensionobject.Bastions)...)
 	if err != nil {
 		return flow.Outcome{}, err
 	}

@@ -31,8 +31,8 @@ import (
 // of the Shoot names the destination.
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
-		EtcdSaved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated, StateSaved,
-		BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved,
+		EtcdSaved, BastionsRemoved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated,
+		StateSaved, BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved,
 		LastDeltaSaved,
 	)
 }
@@ -68,7 +68,7 @@ var (
 	// InfrastructureMigrated comes after everything that depends on the infrastructure.
 	InfrastructureMigrated = &flow.Step[*Scope]{
 		Name:   "infrastructure-migrated",
-		After:  []*flow.Step[*Scope]{OthersMigrated},
+		After:  []*flow.Step[*Scope]{OthersMigrated, BastionsRemoved},
 		Ensure: use2(migrate(only(extensionsv1alpha1.InfrastructureKind))),
 	}
 	// StateSaved saves in the garden the state from which the destination prepares.

@@ -8,7 +8,7 @@ import (
 func Reconcile() *flow.Graph[*Scope] {
 	return flow.New(
 		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
-		Infrastructure,
+		Infrastructure, Bastions,
 		KubeAPIServerService, GatewayAddress, AdvertisedAddresses, DNSInternal, DNSExternal, Route,
 		Etcd, EtcdActivated, RestoreBackup, EtcdReady, FormerOwnerFenced, VPNSeedServer,
 		ExtensionsBeforeKubeAPIServer, KubeAPIServer, KubeAPIServerReady, Connection,
@@ -33,7 +33,7 @@ func Delete() *flow.Graph[*Scope] {
 	providers := flow.New(ControlPlane).SkipAll(when(notClean, controlPlaneNotNeeded)).
 		Beside(flow.New(ShootSystem, MachineController).SkipAll(when(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(when(notClean))
-	leaveNodes := flow.Reverse(nil, OperatingSystemConfig, Network, ShootResources, MachineController, Worker)
+	leaveNodes := flow.Reverse(nil, OperatingSystemConfig, Network, ShootResources, MachineController, Worker, Bastions)
 	leaveCluster := leaveNodes.
 		Then(flow.Reverse(nil, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, ContainerRuntimes)).
 		Beside(flow.Reverse(nil, DNSExternal))

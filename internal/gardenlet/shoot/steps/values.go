@@ -235,10 +235,7 @@ func (s *Values) ServiceCIDR() string {
 const defaultServiceCIDR = "100.64.0.0/16"
 
 // SSHAccess reports whether users may log in to machines; if so, a key pair is generated for them.
-func (s *Values) SSHAccess() bool {
-	w := s.Shoot.Spec.Provider.WorkersSettings
-	return !s.Workerless() && (w == nil || w.SSHAccess == nil || w.SSHAccess.Enabled)
-}
+func (s *Values) SSHAccess() bool { return s.Shoot.SSHAccess() }
 
 // etcdMembers is three when the Shoot has to survive failures.
 func (s *Values) etcdMembers() int {

@@ -1,0 +1,61 @@
+package bastion
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+)
+
+// decision says whether a Bastion is deleted.
+type decision struct {
+	// Reason for the deletion; "" keeps the Bastion.
+	Reason string
+	// CheckAt is when a Bastion that is kept expires.
+	CheckAt time.Time
+}
+
+// decide decides about a Bastion that is not being deleted. A Shoot that is nil does not exist.
+func decide(bastion *operationsv1alpha1.Bastion, shoot *corev1beta1.Shoot, now time.Time) decision {
+	if reason := shootReason(bastion, shoot); reason != "" {
+		return decision{Reason: reason}
+	}
+	expires := bastion.CreationTimestamp.Add(operationsv1alpha1.BastionMaxLifetime)
+	if !now.Before(expires) {
+		return decision{Reason: fmt.Sprintf("it is older than %v", operationsv1alpha1.BastionMaxLifetime)}
+	}
+	if at := bastion.Status.ExpirationTimestamp; at != nil {
+		if !now.Before(at.Time) {
+			return decision{Reason: "nobody has kept it alive since " + lastBeat(bastion)}
+		}
+		if at.Time.Before(expires) {
+			expires = at.Time
+		}
+	}
+	return decision{CheckAt: expires}
+}
+
+// shootReason is why the Shoot cannot have the Bastion, or "".
+func shootReason(bastion *operationsv1alpha1.Bastion, shoot *corev1beta1.Shoot) string {
+	switch {
+	case shoot == nil:
+		return "its Shoot does not exist"
+	case shoot.DeletionTimestamp != nil:
+		return "its Shoot is being deleted"
+	case ptr.Deref(shoot.Spec.SeedName, "") != ptr.Deref(bastion.Spec.SeedName, ""):
+		return "its Shoot moves to another Seed"
+	case !shoot.SSHAccess():
+		return "its Shoot has no SSH access"
+	}
+	return ""
+}
+
+func lastBeat(bastion *operationsv1alpha1.Bastion) string {
+	if at := bastion.Status.LastHeartbeatTimestamp; at != nil {
+		return at.UTC().Format(time.RFC3339)
+	}
+	return "its creation"
+}
