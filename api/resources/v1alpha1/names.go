@@ -4,6 +4,8 @@ package v1alpha1
 const (
 	// ClassSeed is for objects of the seed itself.
 	ClassSeed = "seed"
+	// ClassGarden on a Secret with PurposeTokenRequestor asks the gardenlet for a token of the garden.
+	ClassGarden = "garden"
 )
 
 // Annotations on managed objects and on ManagedResources.

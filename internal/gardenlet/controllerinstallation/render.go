@@ -54,11 +54,12 @@ func desiredNamespace(
 }
 
 // render returns the objects of an extension: its namespace and what the chart in the archive makes of the deployment's
-// values, to which the key gardener is added with what an extension has to know of its surroundings.
+// values, to which the key gardener is added with what an extension has to know of its surroundings. access is nil
+// without access to the garden.
 func render(
 	archive []byte, installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
 	deployment *corev1v1.ControllerDeployment,
-	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool,
+	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool, access *gardenAccess,
 ) ([]client.Object, error) {
 	if deployment.Helm == nil || len(archive) == 0 {
 		return nil, errNoChart
@@ -77,6 +78,9 @@ func render(
 	if err != nil {
 		return nil, err
 	}
+	if access != nil {
+		about["garden"].(map[string]any)["genericKubeconfigSecretName"] = access.kubeconfigSecret
+	}
 	merge(values, map[string]any{"gardener": about})
 	rendered, err := chart.Render(loaded, chart.Release{
 		Name: registration.Name, Namespace: namespaceOf(installation),
@@ -85,9 +89,17 @@ func render(
 		return nil, err
 	}
 	objects := []client.Object{desiredNamespace(installation, registration)}
+	if access != nil {
+		objects = append(objects, access.objects...)
+	}
 	for _, o := range rendered {
 		if err := nameSeed(o, seed.Name); err != nil {
 			return nil, fmt.Errorf("set %s in %s %q: %w", envSeedName, o.GetKind(), o.GetName(), err)
+		}
+		if access != nil {
+			if err := access.inject(o); err != nil {
+				return nil, fmt.Errorf("inject kubeconfig of the garden into %s %q: %w", o.GetKind(), o.GetName(), err)
+			}
 		}
 		objects = append(objects, o)
 	}
