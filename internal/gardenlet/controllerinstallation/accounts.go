@@ -17,26 +17,31 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/token"
 )
 
-// access returns the access of an extension to the garden, nil if its deployment requests none. Access that it had
-// before ends at once: its tokens are invalid without their ServiceAccount.
+// access returns the access of an extension to the garden, nil if its deployment requests none.
 func (r *Reconciler) access(
 	ctx context.Context, installation *corev1beta1.ControllerInstallation,
 	registration *corev1beta1.ControllerRegistration, deployment *corev1v1.ControllerDeployment,
 ) (*gardenAccess, error) {
-	if ptr.Deref(deployment.InjectGardenKubeconfig, false) {
-		garden, err := r.Server.Garden(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return newGardenAccess(installation, registration, garden)
+	if !ptr.Deref(deployment.InjectGardenKubeconfig, false) {
+		return nil, nil
 	}
+	garden, err := r.Server.Garden(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newGardenAccess(installation, registration, garden)
+}
+
+// endAccess ends the access that an extension had, at once: tokens are invalid without their ServiceAccount. It is
+// called before the Secret with the token is deleted.
+func (r *Reconciler) endAccess(ctx context.Context, installation *corev1beta1.ControllerInstallation) error {
 	had, err := kube.Exists(ctx, r.Seed, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespaceOf(installation), Name: gardenAccessSecret,
 	}})
 	if err != nil || !had {
-		return nil, err
+		return err
 	}
-	return nil, r.deleteAccount(ctx, accountOf(installation))
+	return r.deleteAccount(ctx, accountOf(installation))
 }
 
 // deleteAccounts deletes the ServiceAccounts in the garden that Secrets in the extension's namespace have requested.

@@ -175,15 +175,27 @@ func (r *Reconciler) objects(
 		o.invalid, o.invalidReason = err, "ChartCannotBePulled"
 		return nil, err
 	}
+	values, err := r.values(ctx, deployment)
+	if err != nil {
+		o.invalid, o.invalidReason = err, "ValuesCannotBeRead"
+		return nil, err
+	}
 	access, err := r.access(ctx, installation, registration, deployment)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := render(archive, installation, registration, deployment, seed, r.GardenIdentity, r.FeatureGates,
-		access)
+	objects, err := renderPublic(values, func(values map[string]any) ([]client.Object, error) {
+		return render(archive, installation, registration, values, seed, r.GardenIdentity, r.FeatureGates, access)
+	})
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
+		if len(deployment.Resources) > 0 {
+			return nil, err // The objects in resources are not watched.
+		}
 		return nil, reconcile.TerminalError(err)
+	}
+	if access == nil {
+		return objects, r.endAccess(ctx, installation)
 	}
 	return objects, nil
 }

@@ -1,7 +1,6 @@
 package controllerinstallation
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/chart"
@@ -58,21 +56,15 @@ func desiredNamespace(
 // without access to the garden.
 func render(
 	archive []byte, installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
-	deployment *corev1v1.ControllerDeployment,
+	values map[string]any,
 	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool, access *gardenAccess,
 ) ([]client.Object, error) {
-	if deployment.Helm == nil || len(archive) == 0 {
+	if len(archive) == 0 {
 		return nil, errNoChart
 	}
 	loaded, err := chart.LoadArchive(archive)
 	if err != nil {
 		return nil, err
-	}
-	values := map[string]any{}
-	if deployment.Helm.Values != nil && len(deployment.Helm.Values.Raw) > 0 {
-		if err := json.Unmarshal(deployment.Helm.Values.Raw, &values); err != nil {
-			return nil, fmt.Errorf("read helm.values: %w", err)
-		}
 	}
 	about, err := surroundings(seed, gardenIdentity, gates)
 	if err != nil {

@@ -48,7 +48,11 @@ func renderChart(
 	if values != "" {
 		deployment.Helm.Values = &runtime.RawExtension{Raw: []byte(values)}
 	}
-	return render(archive, noticeInstallation, noticeRegistration, deployment, seed, "garden-1",
+	parsed, err := expand(deployment.Helm, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return render(archive, noticeInstallation, noticeRegistration, parsed.values, seed, "garden-1",
 		map[string]bool{"Gate": true}, access)
 }
 

@@ -57,7 +57,8 @@ const (
 	fieldOwner = "token-requestor"
 )
 
-// LabelRequestedIn on a ServiceAccount of a confined Reconciler is the namespace of the Secret that requests its tokens.
+// LabelRequestedIn on a ServiceAccount of a confined Reconciler is the namespace of the Secret that requests its
+// tokens.
 const LabelRequestedIn = "hortus.dev/requested-in"
 
 // Confinement limits the ServiceAccounts that Secrets may name.
