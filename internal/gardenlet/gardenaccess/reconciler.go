@@ -30,7 +30,7 @@ type Reconciler struct {
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("garden-access").
-		For(&corev1beta1.Seed{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&corev1beta1.Seed{}, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter()}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 	if err != nil {
