@@ -69,8 +69,8 @@ type visitor struct {
 }
 
 // TestExtensionsReachTheGarden installs an extension with access to the garden in both seeds: its pods read their own
-// Seed, and neither Shoots of the other seed nor Secrets; their tokens are renewed on request; their ServiceAccounts end
-// with the extension.
+// Seed, and neither Shoots of the other seed nor Secrets; their tokens are renewed on request; their ServiceAccounts
+// end with the extension.
 func TestExtensionsReachTheGarden(t *testing.T) {
 	story(t, bothSeeds)
 	garden := kubeconfigOf("garden")

@@ -44,7 +44,8 @@ func TestValuesOfOtherObjects(t *testing.T) {
 			resources: []corev1v1.NamedResourceReference{login, places},
 			values: `{"a": {"b": ["{{ .resources.login.data.word }}", 7]}, "c": "{{.resources.login.data.user}}@` +
 				`{{ .resources.places.data.url }}", "d": true}`,
-			want: map[string]any{"a": map[string]any{"b": []any{"open \"sesame\"\n", float64(7)}}, "c": "ali@https://x", "d": true},
+			want: map[string]any{"a": map[string]any{"b": []any{"open \"sesame\"\n", float64(7)}},
+				"c": "ali@https://x", "d": true},
 			public: map[string]any{"a": map[string]any{"b": []any{"value-of-login-word", float64(7)}},
 				"c": "value-of-login-user@https://x", "d": true},
 		},
