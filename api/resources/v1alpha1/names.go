@@ -55,6 +55,9 @@ const (
 	PurposeTokenRequestor = "token-requestor"
 	// LabelClass on a Secret with PurposeTokenRequestor chooses the resource-manager that serves it.
 	LabelClass = "resources.gardener.cloud/class"
+	// LabelRequestedIn on a ServiceAccount of an extension in the garden is the namespace of the Secret in the seed that
+	// requests its tokens.
+	LabelRequestedIn = "hortus.dev/requested-in"
 )
 
 // Annotations of Secrets with PurposeTokenRequestor.

@@ -13,8 +13,8 @@ import (
 
 	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
-	"hortus.dev/hortus/internal/resourcemanager/token"
 )
 
 // access returns the access of an extension to the garden, nil if its deployment requests none.
@@ -48,7 +48,7 @@ func (r *Reconciler) endAccess(ctx context.Context, installation *corev1beta1.Co
 func (r *Reconciler) deleteAccounts(ctx context.Context, installation *corev1beta1.ControllerInstallation) error {
 	accounts := &corev1.ServiceAccountList{}
 	if err := r.Garden.List(ctx, accounts, client.InNamespace(corev1beta1.SeedNamespacePrefix+r.SeedName),
-		client.MatchingLabels{token.LabelRequestedIn: namespaceOf(installation)}); err != nil {
+		client.MatchingLabels{resourcesv1alpha1.LabelRequestedIn: namespaceOf(installation)}); err != nil {
 		return fmt.Errorf("list ServiceAccounts of the extension: %w", err)
 	}
 	for i := range accounts.Items {

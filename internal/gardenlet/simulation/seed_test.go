@@ -25,7 +25,6 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/internal/gardenlet/seedextension"
 	"hortus.dev/hortus/internal/kube"
-	"hortus.dev/hortus/internal/resourcemanager/token"
 	"hortus.dev/hortus/test/sim"
 )
 
@@ -181,7 +180,7 @@ func TestSimulateControllerInstallations(t *testing.T) {
 		}}
 		account := func(name, requestedIn string) *corev1.ServiceAccount {
 			a := named[corev1.ServiceAccount]("seed-a", name)
-			a.Labels = map[string]string{token.LabelRequestedIn: requestedIn}
+			a.Labels = map[string]string{resourcesv1alpha1.LabelRequestedIn: requestedIn}
 			return a
 		}
 		accounts := []client.Object{account("extension-i", "extension-i"), account("extension-i-more", "extension-i")}

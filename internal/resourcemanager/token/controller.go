@@ -57,10 +57,6 @@ const (
 	fieldOwner = "token-requestor"
 )
 
-// LabelRequestedIn on a ServiceAccount of a confined Reconciler is the namespace of the Secret that requests its
-// tokens.
-const LabelRequestedIn = "hortus.dev/requested-in"
-
 // Confinement limits the ServiceAccounts that Secrets may name.
 type Confinement struct {
 	// Namespace has all ServiceAccounts, whatever namespace a Secret names.
@@ -77,7 +73,7 @@ type Reconciler struct {
 	Jitter func() float64 // In [0,1); nil is random.
 	Class  string
 	// Confined is set if those who write the Secrets may not use all ServiceAccounts of the target. Then no Secret is
-	// written to the target, and the ServiceAccounts have LabelRequestedIn.
+	// written to the target, and the ServiceAccounts have the label LabelRequestedIn.
 	Confined *Confinement
 }
 
@@ -230,7 +226,7 @@ func (r *Reconciler) applyConfined(
 ) error {
 	account.AutomountServiceAccountToken = ptr.To(false)
 	account.Labels = maps.Clone(labels)
-	metav1.SetMetaDataLabel(&account.ObjectMeta, LabelRequestedIn, requestedIn)
+	metav1.SetMetaDataLabel(&account.ObjectMeta, resourcesv1alpha1.LabelRequestedIn, requestedIn)
 	return kube.Apply(ctx, r.Target, account, fieldOwner)
 }
 

@@ -221,8 +221,8 @@ func TestConfinedTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]string{"a": "b", LabelRequestedIn: "cp"}, found.Labels); diff != "" ||
-			*found.AutomountServiceAccountToken {
+		want := map[string]string{"a": "b", resourcesv1alpha1.LabelRequestedIn: "cp"}
+		if diff := cmp.Diff(want, found.Labels); diff != "" || *found.AutomountServiceAccountToken {
 			t.Errorf("ServiceAccount %+v, labels (-want +got):\n%s", found, diff)
 		}
 		if _, err := account(f, "kube-system", "extension-x"); !apierrors.IsNotFound(err) {
