@@ -19,7 +19,7 @@ import (
 const visitorChart = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: garden-ca, namespace: {{ .Release.Namespace }}}
-data: {ca.crt: {{ .Values.ca | quote }}}
+data: {ca.crt: {{ .Values.ca | quote }}, greeting: {{ .Values.greeting | quote }}}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -46,11 +46,26 @@ spec:
         configMap: {name: garden-ca}
 `
 
-const visitorRegistration = `apiVersion: core.gardener.cloud/v1
+const visitorRegistration = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: visitor, namespace: garden}
+data: {crt: %s}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: visitor, namespace: garden}
+stringData: {word: open sesame}
+---
+apiVersion: core.gardener.cloud/v1
 kind: ControllerDeployment
 metadata: {name: visitor}
 injectGardenKubeconfig: true
-helm: {rawChart: %s, values: %s}
+resources:
+- {name: ca, resourceRef: {apiVersion: v1, kind: ConfigMap, name: visitor}}
+- {name: login, resourceRef: {apiVersion: v1, kind: Secret, name: visitor}}
+helm:
+  rawChart: %s
+  values: {ca: "{{ .resources.ca.data.crt }}", greeting: "say {{ .resources.login.data.word }}"}
 ---
 apiVersion: core.gardener.cloud/v1beta1
 kind: ControllerRegistration
@@ -68,14 +83,15 @@ type visitor struct {
 	server, tokenFile string
 }
 
-// TestExtensionsReachTheGarden installs an extension with access to the garden in both seeds: its pods read their own
-// Seed, and neither Shoots of the other seed nor Secrets; their tokens are renewed on request; their ServiceAccounts
-// end with the extension.
+// TestExtensionsReachTheGarden installs an extension with access to the garden in both seeds, whose chart has values
+// from other objects: its pods read their own Seed, and neither Shoots of the other seed nor Secrets; their tokens are
+// renewed on request; their ServiceAccounts end with the extension.
 func TestExtensionsReachTheGarden(t *testing.T) {
 	story(t, bothSeeds)
 	garden := kubeconfigOf("garden")
 	t.Cleanup(func() {
 		kubectl(t, garden, "delete", "--ignore-not-found", "controllerregistration,controllerdeployment", "visitor")
+		kubectl(t, garden, "-n", "garden", "delete", "--ignore-not-found", "secret,configmap", "visitor")
 	})
 	if out, err := applyText(t, garden, visitorManifest(t, garden)); err != nil {
 		t.Fatalf("apply: %v\n%s", err, out)
@@ -128,11 +144,11 @@ func visitorManifest(t *testing.T, garden string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := json.Marshal(map[string]string{"ca": string(config.CAData)})
+	ca, err := json.Marshal(string(config.CAData))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf(visitorRegistration, base64.StdEncoding.EncodeToString(archive), values)
+	return fmt.Sprintf(visitorRegistration, ca, base64.StdEncoding.EncodeToString(archive))
 }
 
 // newVisitor waits for the extension in a seed and reads the kubeconfig that its pods have.
@@ -146,6 +162,10 @@ func newVisitor(t *testing.T, seed string) *visitor {
 		}
 		return nil
 	})
+	greeting := kubectl(t, v.admin, "-n", v.namespace, "get", "configmap", "garden-ca", "-o", "jsonpath={.data.greeting}")
+	if want := "say open sesame"; greeting != want {
+		t.Errorf("the chart's value from a Secret is %q, want %q", greeting, want)
+	}
 	secret := kubectl(t, v.admin, "-n", v.namespace, "get", "deployment", "visitor", "-o",
 		`jsonpath={.spec.template.spec.volumes[?(@.name=="garden-kubeconfig")].projected.sources[0].secret.name}`)
 	encoded := kubectl(t, v.admin, "-n", v.namespace, "get", "secret", secret, "-o", "jsonpath={.data.kubeconfig}")
