@@ -79,8 +79,10 @@ func warned() map[string][]string {
 					cmp.Or(match[2], "deprecated")+" |")
 			}
 		}
-		slices.Sort(out[kind])
-		out[kind] = slices.Compact(out[kind])
+		if rows := out[kind]; rows != nil {
+			slices.Sort(rows)
+			out[kind] = slices.Compact(rows)
+		}
 	}
 	add("Shoot", corev1beta1.WarningsShoot(shoot, nil, time.Now()))
 	add("Seed", corev1beta1.WarningsSeed(seed, nil))

@@ -114,6 +114,8 @@ func TestPartsDoNotImportEachOther(t *testing.T) {
 		{"internal/gardenlet", "internal/nodeagent/osc internal/nodeagent/config",
 			"one writes what the other applies on the machine"},
 		{"internal/gardenlet", "internal/tunnel", "one deploys what the other listens on"},
+		{"internal/gardenlet", "internal/resourcemanager/token",
+			"both keep tokens in Secrets: one of the garden, the other of a Shoot"},
 		{"internal/gateway", "internal/tunnel/relay internal/tunnel/gate", "both accept connections and pass them on"},
 		{"internal/apiserverproxy", "internal/tunnel/relay", "both pass connections on"},
 		{"internal/lint", "internal/plan", "both read the same fleets"},

@@ -29,6 +29,7 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/controllermanager/csr"
+	"hortus.dev/hortus/internal/controllermanager/extensionrole"
 	"hortus.dev/hortus/internal/controllermanager/gardencertificate"
 	"hortus.dev/hortus/internal/controllermanager/managedseed"
 	"hortus.dev/hortus/internal/controllermanager/namespacedcloudprofile"
@@ -109,6 +110,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		(&bastion.Reconciler{Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock}).AddToManager,
 		(&managedseed.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		(&gardencertificate.Reconciler{Garden: mgr.GetClient(), Clock: clock}).AddToManager,
+		(&extensionrole.Reconciler{
+			Garden: mgr.GetClient(), Events: mgr.GetEventRecorder("hortus-extension-clusterrole"),
+		}).AddToManager,
 		(&csr.Reconciler{Garden: mgr.GetClient(), Direct: mgr.GetAPIReader(), Clock: clock}).AddToManager,
 		protection.AddToManager,
 		binding.AddToManager,
@@ -157,6 +161,13 @@ func newManager(
 	if err != nil {
 		return nil, err
 	}
+	byObject, err := extensionrole.Cache()
+	if err != nil {
+		return nil, err
+	}
+	byObject[&coordinationv1.Lease{}] = cache.ByObject{
+		Namespaces: map[string]cache.Config{"gardener-system-seed-lease": {}},
+	}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme: newScheme(),
 		// Only tests run several managers in one process.
@@ -173,9 +184,7 @@ func newManager(
 		}}},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{"gardener-system-seed-lease": {}}},
-			},
+			ByObject:         byObject,
 		},
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
+	"hortus.dev/hortus/internal/controllermanager/extensionrole"
 	"hortus.dev/hortus/internal/controllermanager/project/stale"
 	"hortus.dev/hortus/test/env"
 )
@@ -230,6 +231,20 @@ func newSeed() *corev1beta1.Seed {
 	}}
 }
 
+// forExtension are a role of an operator and a ServiceAccount as gardenlets make it, for one extension.
+func forExtension(registration, namespace string) (*rbacv1.ClusterRole, *corev1.ServiceAccount) {
+	const label = "controllerregistration.core.gardener.cloud/name"
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
+			Name: env.Name("extension-"), Labels: map[string]string{extensionrole.LabelCustom: "true"},
+			Annotations: map[string]string{
+				extensionrole.AnnotationSelector: fmt.Sprintf(`{"matchLabels":{%q:%q}}`, label, registration),
+			},
+		}}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "extension-x",
+			Labels: map[string]string{label: registration, "hortus.dev/requested-in": "extension-x"},
+		}}
+}
+
 func TestSeedsOnARealServer(t *testing.T) {
 	g := start(t)
 	deployment := &corev1beta1.ControllerDeployment{ObjectMeta: metav1.ObjectMeta{Name: env.Name("local-")}, Type: "helm"}
@@ -270,6 +285,14 @@ func TestSeedsOnARealServer(t *testing.T) {
 	g.eventually("the registration is protected", registration, func() bool { return len(registration.Finalizers) == 1 })
 	g.eventually("the deployment is protected", deployment, func() bool { return len(deployment.Finalizers) == 1 })
 
+	role, account := forExtension(registration.Name, ns.Name)
+	g.create(role, account)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:extensions:" + role.Name}}
+	g.eventually("the extension has the operator's role", binding, func() bool {
+		return len(binding.Subjects) == 1 && binding.Subjects[0].Name == account.Name &&
+			binding.Subjects[0].Namespace == ns.Name && binding.RoleRef.Name == role.Name
+	})
+
 	bucket := &corev1beta1.BackupBucket{ObjectMeta: metav1.ObjectMeta{Name: string(seed.UID)},
 		Spec: corev1beta1.BackupBucketSpec{
 			Provider: corev1beta1.BackupBucketProvider{Type: "local", Region: "local"}, SeedName: &seed.Name,
@@ -303,6 +326,7 @@ func TestSeedsOnARealServer(t *testing.T) {
 		}
 	}
 	g.gone(installation)
+	g.gone(binding)
 	g.gone(registration)
 	g.gone(deployment)
 	if err := g.Client.Delete(g.ctx, seed); err != nil {

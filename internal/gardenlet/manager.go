@@ -45,6 +45,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/bastion"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
+	"hortus.dev/hortus/internal/gardenlet/gardenaccess"
 	"hortus.dev/hortus/internal/gardenlet/managedseed"
 	"hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/gardenlet/seedextension"
@@ -57,6 +58,7 @@ import (
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/metrics"
 	"hortus.dev/hortus/internal/reconnect"
+	"hortus.dev/hortus/internal/resourcemanager/token"
 	"hortus.dev/hortus/internal/version"
 )
 
@@ -319,8 +321,17 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		}).AddToManager(m.garden, m.seed, lease.Resumed()),
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
-			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real},
+			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real}, Server: m.access,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
+		(&token.Reconciler{
+			Source: m.seed.GetClient(), Target: m.gardenDirect, Clock: real, Class: resourcesv1alpha1.ClassGarden,
+			Confined: &token.Confinement{
+				Namespace: corev1beta1.SeedNamespacePrefix + c.SeedConfig.Name, Prefix: corev1beta1.ExtensionNamespacePrefix,
+			},
+		}).AddToManager(m.garden, m.seed.GetCache()),
+		(&gardenaccess.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, SeedName: c.SeedConfig.Name,
+		}).AddToManager(m.garden),
 		(&seedextension.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 		}).AddToManager(m.garden, m.seed),

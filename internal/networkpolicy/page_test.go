@@ -310,6 +310,7 @@ by their labels, and are let in by the Service in front of them:
 | ` + "`networking.gardener.cloud/to-public-networks`" + ` | public addresses, without what the Seed blocks |
 | ` + "`networking.gardener.cloud/to-private-networks`" + ` | RFC 1918 and 100.64.0.0/10, without the seed's pods, services and nodes, and without what the Seed blocks |
 | ` + "`networking.gardener.cloud/to-blocked-cidrs`" + ` | ` + "`spec.networks.blockCIDRs`" + ` of the Seed |
+| ` + "`networking.hortus.dev/to-garden`" + ` | the API server of the garden, for extensions [with access](extensions.md#network); the gardenlet sets the label and makes the policy |
 | ` + "`networking.resources.gardener.cloud/to-<service>-<protocol>-<port>`" + ` | that port of the pods behind a Service of the same namespace |
 | ` + "`networking.resources.gardener.cloud/to-<namespace>-<service>-<protocol>-<port>`" + ` | the same in another namespace, which names the own one in its annotation |
 | ` + "`networking.resources.gardener.cloud/to-<group>`" + ` | all Services of a group, such as ` + "`all-scrape-targets`" + ` |

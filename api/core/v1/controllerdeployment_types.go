@@ -17,11 +17,11 @@ type ControllerDeployment struct {
 	// helm describes a Helm chart. Empty: a custom deployment, kept in annotations.
 	// +optional
 	Helm *HelmControllerDeployment `json:"helm,omitempty"`
-	// injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get
-	// none.
+	// injectGardenKubeconfig gives all pods of the chart a kubeconfig for the garden, whose path is in their environment
+	// variable GARDEN_KUBECONFIG. Empty: false.
 	// +optional
 	InjectGardenKubeconfig *bool `json:"injectGardenKubeconfig,omitempty"`
-	// resources are objects of the namespace garden that the chart's values refer to. No effect here.
+	// resources are objects of the namespace garden whose values the chart's values refer to.
 	// +optional
 	// +patchMergeKey=name
 	// +patchStrategy=merge
@@ -50,7 +50,8 @@ type HelmControllerDeployment struct {
 	// rawChart is the chart as a gzipped tar archive. Excludes ociRepository.
 	// +optional
 	RawChart []byte `json:"rawChart,omitempty"`
-	// values of the chart, which the gardenlet completes with the key gardener.
+	// values of the chart, which the gardenlet completes with the key gardener. With resources, their strings may
+	// contain expressions {{ .resources.<name>.data.<key> }} with letters and digits, and no other templates.
 	// +optional
 	Values *runtime.RawExtension `json:"values,omitempty"`
 	// ociRepository holds the chart. Excludes rawChart.
@@ -82,9 +83,8 @@ type OCIRepository struct {
 
 // NamedResourceReference gives a name to an object beside the one it is used in.
 type NamedResourceReference struct {
-	// name is how the object is referred to. Unique in its list.
+	// name is how the object is referred to: letters and digits. Unique in its list.
 	Name string `json:"name"`
-	// resourceRef is a v1 Secret, a v1 ConfigMap or a security.gardener.cloud/v1alpha1 WorkloadIdentity in the
-	// namespace of the object.
+	// resourceRef is a v1 Secret or a v1 ConfigMap in the namespace garden.
 	ResourceRef autoscalingv1.CrossVersionObjectReference `json:"resourceRef"`
 }

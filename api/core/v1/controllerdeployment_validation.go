@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -14,6 +15,11 @@ var resourceName = regexp.MustCompile(`^[a-zA-Z0-9]+$`)
 
 // ValidateControllerDeployment checks a ControllerDeployment: a Helm chart, or the custom deployment of v1beta1.
 func ValidateControllerDeployment(deployment *ControllerDeployment) field.ErrorList {
+	return append(validateControllerDeployment(deployment),
+		validateTemplates(deployment, field.NewPath("helm", "values"))...)
+}
+
+func validateControllerDeployment(deployment *ControllerDeployment) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&deployment.ObjectMeta, false, apivalidation.NameIsDNSLabel,
 		field.NewPath("metadata"))
 	_, hasType := deployment.Annotations[AnnotationMigrationType]
@@ -33,7 +39,12 @@ func ValidateControllerDeployment(deployment *ControllerDeployment) field.ErrorL
 // ValidateControllerDeploymentUpdate checks a changed ControllerDeployment.
 func ValidateControllerDeploymentUpdate(deployment, old *ControllerDeployment) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&deployment.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, ValidateControllerDeployment(deployment)...)
+	errs = append(errs, validateControllerDeployment(deployment)...)
+	if equality.Semantic.DeepEqual(deployment.Helm, old.Helm) &&
+		equality.Semantic.DeepEqual(deployment.Resources, old.Resources) {
+		return errs // Values that were stored before their templates were checked may stay.
+	}
+	return append(errs, validateTemplates(deployment, field.NewPath("helm", "values"))...)
 }
 
 func validateHelm(helm *HelmControllerDeployment, path *field.Path) field.ErrorList {

@@ -16,8 +16,8 @@ type ControllerDeployment struct {
 	Type string `json:"type"`
 	// providerConfig for helm is {chart, values, ociRepository}.
 	ProviderConfig runtime.RawExtension `json:"providerConfig"`
-	// injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get
-	// none.
+	// injectGardenKubeconfig gives all pods of the chart a kubeconfig for the garden, whose path is in their environment
+	// variable GARDEN_KUBECONFIG. Empty: false.
 	// +optional
 	InjectGardenKubeconfig *bool `json:"injectGardenKubeconfig,omitempty"`
 }

@@ -4,6 +4,8 @@ package v1alpha1
 const (
 	// ClassSeed is for objects of the seed itself.
 	ClassSeed = "seed"
+	// ClassGarden on a Secret with PurposeTokenRequestor asks the gardenlet for a token of the garden.
+	ClassGarden = "garden"
 )
 
 // Annotations on managed objects and on ManagedResources.
@@ -53,6 +55,9 @@ const (
 	PurposeTokenRequestor = "token-requestor"
 	// LabelClass on a Secret with PurposeTokenRequestor chooses the resource-manager that serves it.
 	LabelClass = "resources.gardener.cloud/class"
+	// LabelRequestedIn on a ServiceAccount of an extension in the garden is the namespace of the Secret in the seed that
+	// requests its tokens.
+	LabelRequestedIn = "hortus.dev/requested-in"
 )
 
 // Annotations of Secrets with PurposeTokenRequestor.

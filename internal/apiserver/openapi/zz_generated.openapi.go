@@ -835,7 +835,7 @@ func schema_hortus_api_core_v1_ControllerDeployment(ref common.ReferenceCallback
 					},
 					"injectGardenKubeconfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get none.",
+							Description: "injectGardenKubeconfig gives all pods of the chart a kubeconfig for the garden, whose path is in their environment variable GARDEN_KUBECONFIG. Empty: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -848,7 +848,7 @@ func schema_hortus_api_core_v1_ControllerDeployment(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are objects of the namespace garden that the chart's values refer to. No effect here.",
+							Description: "resources are objects of the namespace garden whose values the chart's values refer to.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -935,7 +935,7 @@ func schema_hortus_api_core_v1_HelmControllerDeployment(ref common.ReferenceCall
 					},
 					"values": {
 						SchemaProps: spec.SchemaProps{
-							Description: "values of the chart, which the gardenlet completes with the key gardener.",
+							Description: "values of the chart, which the gardenlet completes with the key gardener. With resources, their strings may contain expressions {{ .resources.<name>.data.<key> }} with letters and digits, and no other templates.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
@@ -962,7 +962,7 @@ func schema_hortus_api_core_v1_NamedResourceReference(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is how the object is referred to. Unique in its list.",
+							Description: "name is how the object is referred to: letters and digits. Unique in its list.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -970,7 +970,7 @@ func schema_hortus_api_core_v1_NamedResourceReference(ref common.ReferenceCallba
 					},
 					"resourceRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceRef is a v1 Secret, a v1 ConfigMap or a security.gardener.cloud/v1alpha1 WorkloadIdentity in the namespace of the object.",
+							Description: "resourceRef is a v1 Secret or a v1 ConfigMap in the namespace garden.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(autoscalingv1.CrossVersionObjectReference{}.OpenAPIModelName()),
 						},
@@ -2888,7 +2888,7 @@ func schema_hortus_api_core_v1beta1_ControllerDeployment(ref common.ReferenceCal
 					},
 					"injectGardenKubeconfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "injectGardenKubeconfig gives the extension access to the garden. Empty: false. No effect here: extensions get none.",
+							Description: "injectGardenKubeconfig gives all pods of the chart a kubeconfig for the garden, whose path is in their environment variable GARDEN_KUBECONFIG. Empty: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

@@ -71,6 +71,9 @@ func matrix() map[string][]target {
 	}
 	identities := slices.Concat(namespaced("", "garden-a", "a-identity", "unused"),
 		namespaced("", "garden-shared", "a-identity", "b-identity"))
+	accounts := slices.Concat(namespaced("", "seed-a", "extension-x", "any", "x-extension-"),
+		namespaced("", "seed-b", "extension-x", "any"), namespaced("", "garden-a", "extension-x"),
+		namespaced("", "seed-a-b", "extension-x"))
 	m := map[string][]target{
 		core + "/shoots": slices.Concat(shoots, sub(shoots[:3], "status"), sub(shoots[:1], "binding"),
 			sub(shoots[:1], "adminkubeconfig"), sub(shoots[:1], "viewerkubeconfig"),
@@ -115,7 +118,8 @@ func matrix() map[string][]target {
 				"a-shoot.ssh-keypair.old", "a-shoot.monitoring", "a-shoot.else", "unused"),
 			namespaced("", "garden-b", "b-cloud", "b-shoot.ssh-keypair"),
 			namespaced("", "garden-shared", "cloud", "b-cloud", "b-shared.ssh-keypair"),
-			namespaced("", "garden", "a-registry", "b-registry", "ca-of-registries"),
+			namespaced("", "garden", "a-registry", "b-registry", "ca-of-registries", "a-deployment-login",
+				"b-deployment-login"),
 			namespaced("", "garden", "a-backup", "b-backup", "b-managed-backup", "generated-bucket-a-bucket",
 				"generated-bucket-b-bucket", "generated-bucket-b-old-bucket", "b-old-cloud", "hortus-apiserver"),
 			namespaced("", "gardener-system-shoot-issuer", "a--a-shoot-uid", "b--b-shoot-uid", "b--a-shoot-uid"),
@@ -124,12 +128,12 @@ func matrix() map[string][]target {
 		"/configmaps": slices.Concat(namespaced("", "garden-a", "a-audit", "a-authentication", "a-authorization",
 			"a-resource", "a-shoot.ca-cluster", "a-shoot.ca-kubelet", "unused"),
 			namespaced("", "garden-b", "b-shoot.ca-cluster"),
+			namespaced("", "garden", "a-deployment-places", "b-deployment-places"),
 			namespaced("", "kube-system", "cluster-identity", "extension-apiserver-authentication"),
 			namespaced("", "gardener-system-public", "gardener-info"), namespaced("", "seed-a", "any"),
 			namespaced("", "seed-b", "any"), unnamed("seed-a", "seed-b", "garden-a"), collections()),
-		"/serviceaccounts": slices.Concat(namespaced("", "seed-a", "any"),
-			sub(namespaced("", "seed-a", "any"), "token"), namespaced("", "seed-b", "any"), sub(namespaced("", "seed-b", "any"),
-				"token"), namespaced("", "garden", "any"), unnamed("seed-a", "garden-a"), collections()),
+		"/serviceaccounts": slices.Concat(accounts, sub(accounts, "token"), namespaced("", "garden", "any"),
+			unnamed("seed-a", "seed-b", "garden-a"), sub(unnamed("seed-a"), "token"), collections()),
 		"/namespaces": slices.Concat(global("garden-a", "garden-b", "garden-shared", "garden", "seed-a",
 			"seed-b", "kube-system"), collections()),
 		"/events": slices.Concat(namespaced("", "garden-a", "any"), namespaced("", "garden-b", "any"),
@@ -195,7 +199,8 @@ func TestNothingOfOthers(t *testing.T) {
 		for _, namespace := range []string{"", "garden-b", "seed-b", "garden"} {
 			for _, name := range []string{"c", "b-shoot", "b-cloud", "b-uid", "b-backup", "b-bucket", "b-entry", "b-binding",
 				"b-profile", "b-bastion", "b-request", "b-installation", "b-registry",
-				"b-deployment", "b-shoot.ca-client", "b-shoot.ssh-keypair", "generated-bucket-b-bucket", "garden-b", "seed-b",
+				"b-deployment", "b-deployment-login", "b-deployment-places", "extension-b",
+				"b-shoot.ca-client", "b-shoot.ssh-keypair", "generated-bucket-b-bucket", "garden-b", "seed-b",
 				"any"} {
 				if rule.kind == "Event" && namespace == "garden" {
 					continue // Events in the garden namespace contain nothing secret.

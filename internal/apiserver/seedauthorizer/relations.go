@@ -45,7 +45,7 @@ func Of(object runtime.Object) (Ref, Node, bool) {
 		}
 		return Ref{ControllerInstallation, "", o.Name}, node, true
 	case *corev1v1.ControllerDeployment:
-		return Ref{ControllerDeployment, "", o.Name}, Node{Needs: ofChart(o.Helm)}, true
+		return Ref{ControllerDeployment, "", o.Name}, Node{Needs: append(ofChart(o.Helm), ofResources(o.Resources)...)}, true
 	case *corev1beta1.BackupBucket:
 		needs := append(objectRef(o.Spec.CredentialsRef, ""), secretRef(o.Spec.SecretRef, "")...)
 		return Ref{BackupBucket, "", o.Name},
@@ -80,6 +80,15 @@ func ofChart(helm *corev1v1.HelmControllerDeployment) []Ref {
 		if secret != nil && secret.Name != "" {
 			needs = append(needs, Ref{Secret, corev1beta1.GardenNamespace, secret.Name})
 		}
+	}
+	return needs
+}
+
+// ofResources are the objects whose values a chart gets.
+func ofResources(resources []corev1v1.NamedResourceReference) []Ref {
+	var needs []Ref
+	for i := range resources {
+		needs = append(needs, crossRef(&resources[i].ResourceRef, corev1beta1.GardenNamespace)...)
 	}
 	return needs
 }

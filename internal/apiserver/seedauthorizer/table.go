@@ -55,6 +55,11 @@ var (
 	inOwnNamespace = relation{"in the seed's namespace", func(r Request, _ Kind, _ *Graph) bool {
 		return r.Namespace == r.ownNamespace()
 	}}
+	// extensionAccount matches the ServiceAccounts that extensions in the seed act as. Others in the namespace belong to
+	// operators.
+	extensionAccount = relation{"extension-* in the seed's namespace", func(r Request, _ Kind, _ *Graph) bool {
+		return r.Namespace == r.ownNamespace() && strings.HasPrefix(r.Name, corev1beta1.ExtensionNamespacePrefix)
+	}}
 	ownLease = relation{"the seed's Lease", func(r Request, _ Kind, _ *Graph) bool {
 		return r.Namespace == corev1beta1.SeedLeaseNamespace && r.Name == r.Seed
 	}}
@@ -233,9 +238,9 @@ var table = []rule{
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},
 	{operationsv1alpha1.GroupName, "bastions", Bastion, []grant{
-		{verbs: []string{"get"}, where: own},
+		{verbs: []string{"get"}, where: own, extensions: true},
 		{verbs: []string{"patch"}, where: own, subresources: withStatus},
-		{verbs: collection, where: selectedBy("spec.seedName")},
+		{verbs: collection, where: selectedBy("spec.seedName"), extensions: true},
 	}},
 
 	// Kubernetes' own kinds. Our admission does not see them, so objects must be created by requests that name them
@@ -256,7 +261,11 @@ var table = []rule{
 			extensions: true},
 		{verbs: publish, where: published(corev1beta1.ShootSuffixCACluster, corev1beta1.ShootSuffixCAKubelet)},
 	}},
-	{"", "serviceaccounts", "ServiceAccount", nil},
+	{"", "serviceaccounts", "ServiceAccount", []grant{
+		{verbs: []string{"create", "patch", "delete"}, where: extensionAccount},
+		{verbs: create, where: extensionAccount, subresources: []string{"token"}},
+		{verbs: []string{"list"}, where: inOwnNamespace},
+	}},
 	{"", "namespaces", Namespace, []grant{
 		{verbs: read, where: needed, extensions: true},
 		{verbs: read, where: relation{"the seed's namespace",

@@ -58,7 +58,14 @@ func objects() []runtime.Object {
 			OCIRepository: &corev1v1.OCIRepository{
 				PullSecretRef:     &corev1.LocalObjectReference{Name: pullSecret},
 				CABundleSecretRef: &corev1.LocalObjectReference{Name: ca},
-			}}}
+			}}, Resources: []corev1v1.NamedResourceReference{
+			{Name: "login", ResourceRef: autoscalingv1.CrossVersionObjectReference{
+				APIVersion: "v1", Kind: "Secret", Name: name + "-login",
+			}},
+			{Name: "places", ResourceRef: autoscalingv1.CrossVersionObjectReference{
+				APIVersion: "v1", Kind: "ConfigMap", Name: name + "-places",
+			}},
+		}}
 	}
 	bucket := func(name, seed, secret string) *corev1beta1.BackupBucket {
 		return &corev1beta1.BackupBucket{ObjectMeta: named("", name),

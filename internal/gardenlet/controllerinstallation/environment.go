@@ -22,6 +22,14 @@ var podSpecs = map[string][]string{
 
 // nameSeed gives all containers of an object the seed's name, unless their author has set the variable.
 func nameSeed(o *unstructured.Unstructured, seed string) error {
+	return eachContainer(o, func(container map[string]any) error {
+		_, err := addEnv(container, envSeedName, seed)
+		return err
+	})
+}
+
+// eachContainer changes the containers and init containers of an object, if its kind has pods.
+func eachContainer(o *unstructured.Unstructured, change func(map[string]any) error) error {
 	where, runsPods := podSpecs[o.GetKind()]
 	if !runsPods {
 		return nil
@@ -40,15 +48,8 @@ func nameSeed(o *unstructured.Unstructured, seed string) error {
 			if !isMap {
 				continue // The API server reports the error.
 			}
-			env, _, err := unstructured.NestedSlice(container, "env")
-			if err != nil {
+			if err := change(container); err != nil {
 				return err
-			}
-			if !slices.ContainsFunc(env, func(e any) bool {
-				variable, isMap := e.(map[string]any)
-				return isMap && variable["name"] == envSeedName
-			}) {
-				container["env"] = append(env, map[string]any{"name": envSeedName, "value": seed})
 			}
 		}
 		if err := unstructured.SetNestedSlice(o.Object, containers, path...); err != nil {
@@ -56,4 +57,20 @@ func nameSeed(o *unstructured.Unstructured, seed string) error {
 		}
 	}
 	return nil
+}
+
+// addEnv adds an environment variable, and reports whether the container did not have it.
+func addEnv(container map[string]any, name, value string) (bool, error) {
+	env, _, err := unstructured.NestedSlice(container, "env")
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(env, func(e any) bool {
+		variable, isMap := e.(map[string]any)
+		return isMap && variable["name"] == name
+	}) {
+		return false, nil
+	}
+	container["env"] = append(env, map[string]any{"name": name, "value": value})
+	return true, nil
 }

@@ -24,6 +24,7 @@ import (
 	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/internal/reconnect"
 )
 
@@ -44,6 +45,14 @@ type Reconciler struct {
 	FeatureGates map[string]bool
 	// Charts pulls the charts that are in registries.
 	Charts *oci.Puller
+	// Server is the address of the garden for extensions with access to it.
+	Server Server
+}
+
+// Server is the address of the garden.
+type Server interface {
+	// Garden returns a kubeconfig for the garden without credentials.
+	Garden(ctx context.Context) (pki.Kubeconfig, error)
 }
 
 // AddToManager registers the controller. The manager's cache is for the garden.
@@ -166,10 +175,27 @@ func (r *Reconciler) objects(
 		o.invalid, o.invalidReason = err, "ChartCannotBePulled"
 		return nil, err
 	}
-	objects, err := render(archive, installation, registration, deployment, seed, r.GardenIdentity, r.FeatureGates)
+	values, err := r.values(ctx, deployment)
+	if err != nil {
+		o.invalid, o.invalidReason = err, "ValuesCannotBeRead"
+		return nil, err
+	}
+	access, err := r.access(ctx, installation, registration, deployment)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := renderPublic(values, func(values map[string]any) ([]client.Object, error) {
+		return render(archive, installation, registration, values, seed, r.GardenIdentity, r.FeatureGates, access)
+	})
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
+		if len(deployment.Resources) > 0 {
+			return nil, err // The objects in resources are not watched.
+		}
 		return nil, reconcile.TerminalError(err)
+	}
+	if access == nil {
+		return objects, r.endAccess(ctx, installation)
 	}
 	return objects, nil
 }
@@ -204,6 +230,9 @@ func (r *Reconciler) delete(
 		Namespace: gardenNamespace, Name: managedresource.SecretName(installation.Name),
 	}}
 	if _, err := kube.Delete(ctx, r.Seed, secret); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.deleteAccounts(ctx, installation); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.Charts.Forget(installation.Name)

@@ -1,7 +1,6 @@
 package controllerinstallation
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/chart"
@@ -54,28 +52,26 @@ func desiredNamespace(
 }
 
 // render returns the objects of an extension: its namespace and what the chart in the archive makes of the deployment's
-// values, to which the key gardener is added with what an extension has to know of its surroundings.
+// values, to which the key gardener is added with what an extension has to know of its surroundings. access is nil
+// without access to the garden.
 func render(
 	archive []byte, installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
-	deployment *corev1v1.ControllerDeployment,
-	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool,
+	values map[string]any,
+	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool, access *gardenAccess,
 ) ([]client.Object, error) {
-	if deployment.Helm == nil || len(archive) == 0 {
+	if len(archive) == 0 {
 		return nil, errNoChart
 	}
 	loaded, err := chart.LoadArchive(archive)
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{}
-	if deployment.Helm.Values != nil && len(deployment.Helm.Values.Raw) > 0 {
-		if err := json.Unmarshal(deployment.Helm.Values.Raw, &values); err != nil {
-			return nil, fmt.Errorf("read helm.values: %w", err)
-		}
-	}
 	about, err := surroundings(seed, gardenIdentity, gates)
 	if err != nil {
 		return nil, err
+	}
+	if access != nil {
+		about["garden"].(map[string]any)["genericKubeconfigSecretName"] = access.kubeconfigSecret
 	}
 	merge(values, map[string]any{"gardener": about})
 	rendered, err := chart.Render(loaded, chart.Release{
@@ -85,9 +81,17 @@ func render(
 		return nil, err
 	}
 	objects := []client.Object{desiredNamespace(installation, registration)}
+	if access != nil {
+		objects = append(objects, access.objects...)
+	}
 	for _, o := range rendered {
 		if err := nameSeed(o, seed.Name); err != nil {
 			return nil, fmt.Errorf("set %s in %s %q: %w", envSeedName, o.GetKind(), o.GetName(), err)
+		}
+		if access != nil {
+			if err := access.inject(o); err != nil {
+				return nil, fmt.Errorf("inject kubeconfig of the garden into %s %q: %w", o.GetKind(), o.GetName(), err)
+			}
 		}
 		objects = append(objects, o)
 	}

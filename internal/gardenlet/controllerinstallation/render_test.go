@@ -20,6 +20,22 @@ import (
 // rendered are the objects of a chart with one template, by kind.
 func rendered(t *testing.T, template, values string, seed *corev1beta1.Seed) map[string]client.Object {
 	t.Helper()
+	objects, err := renderChart(t, template, values, seed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKind := map[string]client.Object{}
+	for _, o := range objects {
+		byKind[o.GetObjectKind().GroupVersionKind().Kind] = o
+	}
+	return byKind
+}
+
+// renderChart renders a chart with one template.
+func renderChart(
+	t *testing.T, template, values string, seed *corev1beta1.Seed, access *gardenAccess,
+) ([]client.Object, error) {
+	t.Helper()
 	archive, err := chart.Archive(fstest.MapFS{
 		"x/Chart.yaml":            {Data: []byte("apiVersion: v2\nname: x\nversion: 0.1.0\n")},
 		"x/values.yaml":           {Data: []byte("gardener: {seed: {color: blue, name: from-the-chart}}\n")},
@@ -32,19 +48,18 @@ func rendered(t *testing.T, template, values string, seed *corev1beta1.Seed) map
 	if values != "" {
 		deployment.Helm.Values = &runtime.RawExtension{Raw: []byte(values)}
 	}
-	objects, err := render(archive,
-		&corev1beta1.ControllerInstallation{ObjectMeta: metav1.ObjectMeta{Name: "notice-blue"}},
-		&corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "notice"}},
-		deployment, seed, "garden-1", map[string]bool{"Gate": true})
+	parsed, err := expand(deployment.Helm, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	byKind := map[string]client.Object{}
-	for _, o := range objects {
-		byKind[o.GetObjectKind().GroupVersionKind().Kind] = o
-	}
-	return byKind
+	return render(archive, noticeInstallation, noticeRegistration, parsed.values, seed, "garden-1",
+		map[string]bool{"Gate": true}, access)
 }
+
+var (
+	noticeInstallation = &corev1beta1.ControllerInstallation{ObjectMeta: metav1.ObjectMeta{Name: "notice-blue"}}
+	noticeRegistration = &corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "notice"}}
+)
 
 func seedForChart() *corev1beta1.Seed {
 	seed := &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{"a": "b"}}}

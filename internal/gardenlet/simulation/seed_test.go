@@ -3,6 +3,7 @@ package simulation
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -177,7 +178,15 @@ func TestSimulateControllerInstallations(t *testing.T) {
 		registration.Spec.Resources = []corev1beta1.ControllerResource{{
 			Kind: extensionsv1alpha1.NetworkKind, Type: "simulated",
 		}}
-		garden.Add(named[corev1beta1.Seed]("", "a"), registration)
+		account := func(name, requestedIn string) *corev1.ServiceAccount {
+			a := named[corev1.ServiceAccount]("seed-a", name)
+			a.Labels = map[string]string{resourcesv1alpha1.LabelRequestedIn: requestedIn}
+			return a
+		}
+		accounts := []client.Object{account("extension-i", "extension-i"), account("extension-i-more", "extension-i")}
+		others := account("extension-other", "extension-other")
+		garden.AddNamespaces("seed-a")
+		garden.Add(named[corev1beta1.Seed]("", "a"), registration, accounts[0], accounts[1], others)
 		network := named[extensionsv1alpha1.Network](controlPlane, "n")
 		network.Spec.Type = "simulated"
 		cluster.AddNamespaces(controlPlane)
@@ -243,7 +252,11 @@ func TestSimulateControllerInstallations(t *testing.T) {
 			if err := garden.Gone(installation()); err != nil {
 				return err
 			}
-			return cluster.Gone(resource(), secret(), installed.DeepCopy())
+			if err := garden.Gone(accounts...); err != nil {
+				return err
+			}
+			return errors.Join(cluster.Gone(resource(), secret(), installed.DeepCopy()),
+				is(garden.Exists(others), "the ServiceAccount of another extension is gone"))
 		})
 	})
 }

@@ -25,6 +25,10 @@ func mergeKind(out, live *unstructured.Unstructured, scaled bool) {
 	case "/ServiceAccount":
 		keepIfUnset(out, live, "secrets")
 		keepIfUnset(out, live, "imagePullSecrets")
+	case "/Secret":
+		if out.GetLabels()[resourcesv1alpha1.LabelPurpose] == resourcesv1alpha1.PurposeTokenRequestor {
+			keepIfUnset(out, live, "data", "token")
+		}
 	case "/PersistentVolumeClaim":
 		mergeClaim(out, live)
 	case "rbac.authorization.k8s.io/ClusterRole":

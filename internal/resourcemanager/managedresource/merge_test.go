@@ -47,6 +47,16 @@ func TestMerge(t *testing.T) {
 			options: mergeOptions{overwriteLabels: true, overwriteAnnotations: true},
 			result:  `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}, annotations: {c: d}}}`,
 		},
+		"the token of a Secret that requests one is kept": {
+			live:   `{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {resources.gardener.cloud/purpose: token-requestor}}, data: {token: dA==, other: bw==}}`,
+			want:   `{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {resources.gardener.cloud/purpose: token-requestor}}}`,
+			result: `{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {resources.gardener.cloud/purpose: token-requestor}}, data: {token: dA==}}`,
+		},
+		"the token of another Secret is not": {
+			live:   `{apiVersion: v1, kind: Secret, metadata: {name: a}, data: {token: dA==}}`,
+			want:   `{apiVersion: v1, kind: Secret, metadata: {name: a}}`,
+			result: `{apiVersion: v1, kind: Secret, metadata: {name: a}}`,
+		},
 		"replicas are kept when not specified": {
 			live:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`,
 			want:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {paused: true}}`,

@@ -1,5 +1,6 @@
 // Package token keeps ServiceAccount tokens of the target cluster in Secrets of the source cluster, so that components
-// in a control plane namespace need no permanent credentials.
+// in a control plane namespace need no permanent credentials. Resource-managers run it for Shoots; gardenlets run it
+// for the garden, for extensions in their seed.
 package token
 
 import (
@@ -7,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -28,6 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 const (
@@ -47,7 +52,18 @@ const (
 
 	annotationTargetName      = "token-requestor.resources.gardener.cloud/target-secret-name"
 	annotationTargetNamespace = "token-requestor.resources.gardener.cloud/target-secret-namespace"
+
+	// fieldOwner of the ServiceAccounts.
+	fieldOwner = "token-requestor"
 )
+
+// Confinement limits the ServiceAccounts that Secrets may name.
+type Confinement struct {
+	// Namespace has all ServiceAccounts, whatever namespace a Secret names.
+	Namespace string
+	// Prefix of the names of all ServiceAccounts.
+	Prefix string
+}
 
 // Reconciler keeps tokens in the Secrets that request one.
 type Reconciler struct {
@@ -56,6 +72,9 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	Jitter func() float64 // In [0,1); nil is random.
 	Class  string
+	// Confined is set if those who write the Secrets may not use all ServiceAccounts of the target. Then no Secret is
+	// written to the target, and the ServiceAccounts have the label LabelRequestedIn.
+	Confined *Confinement
 }
 
 // AddToManager registers the controller for a cache of the Secrets with the label. They have a separate cache, because
@@ -65,7 +84,9 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
 		predicate.NewTypedPredicateFuncs(func(s *corev1.Secret) bool { return responsible(s, r.Class) }))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("token-requestor").
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSyncs}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrentSyncs, RateLimiter: reconnect.RateLimiter(),
+		}).
 		WatchesRawSource(asked).
 		Complete(reconcile.AsReconciler(r.Source, r))
 	if err != nil {
@@ -166,6 +187,13 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Name:      a[resourcesv1alpha1.AnnotationServiceAccountName],
 		Namespace: a[resourcesv1alpha1.AnnotationServiceAccountNamespace]}}
+	if c := r.Confined; c != nil {
+		account.Namespace = c.Namespace
+		if !strings.HasPrefix(account.Name, c.Prefix) {
+			return nil, reconcile.TerminalError(fmt.Errorf("annotation %s: unsupported value: %q (must begin with %q)",
+				resourcesv1alpha1.AnnotationServiceAccountName, account.Name, c.Prefix))
+		}
+	}
 	if account.Name == "" || account.Namespace == "" {
 		return nil, reconcile.TerminalError(errors.New("the Secret names no ServiceAccount"))
 	}
@@ -174,6 +202,9 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 		if err := json.Unmarshal([]byte(text), &labels); err != nil {
 			return nil, reconcile.TerminalError(fmt.Errorf("read labels of the ServiceAccount: %w", err))
 		}
+	}
+	if r.Confined != nil {
+		return account, r.applyConfined(ctx, account, labels, secret.Namespace)
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, r.Target, account, func() error {
 		account.AutomountServiceAccountToken = ptr.To(false)
@@ -186,6 +217,17 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 		return nil, fmt.Errorf("apply ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err)
 	}
 	return account, nil
+}
+
+// applyConfined creates or updates a ServiceAccount with a request that has its name: authorizers see the names of
+// objects that are created only in such requests.
+func (r *Reconciler) applyConfined(
+	ctx context.Context, account *corev1.ServiceAccount, labels map[string]string, requestedIn string,
+) error {
+	account.AutomountServiceAccountToken = ptr.To(false)
+	account.Labels = maps.Clone(labels)
+	metav1.SetMetaDataLabel(&account.ObjectMeta, resourcesv1alpha1.LabelRequestedIn, requestedIn)
+	return kube.Apply(ctx, r.Target, account, fieldOwner)
 }
 
 func (r *Reconciler) request(
@@ -211,7 +253,7 @@ func (r *Reconciler) request(
 // targetSecret returns the Secret in the target cluster for the token, nil if none is requested.
 func (r *Reconciler) targetSecret(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 	name, namespace := secret.Annotations[annotationTargetName], secret.Annotations[annotationTargetNamespace]
-	if name == "" || namespace == "" {
+	if name == "" || namespace == "" || r.Confined != nil {
 		return nil, nil
 	}
 	out := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -171,7 +173,7 @@ func TestResponsible(t *testing.T) {
 		label, class string
 		want         bool
 	}{{"", "", true}, {"shoot", "", true}, {"seed", "", false}, {"seed", "seed", true}, {"", "seed", false},
-		{"garden", "", false}} {
+		{"garden", "", false}, {"garden", "garden", true}, {"", "garden", false}, {"shoot", "garden", false}} {
 		s := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{resourcesv1alpha1.LabelPurpose: "token-requestor"}},
 		}
@@ -194,5 +196,57 @@ func TestRenewalAfter(t *testing.T) {
 		if got := renewalAfter(tc.lifetime, tc.jitter); got.Round(time.Second) != tc.want {
 			t.Errorf("renewalAfter(%v, %v) = %v, want %v", tc.lifetime, tc.jitter, got, tc.want)
 		}
+	}
+}
+
+// A gardenlet serves Secrets of many authors: they name only extensions, and write nothing to the garden.
+func TestConfinedTokens(t *testing.T) {
+	confine := func(f *fixture) { f.r.Confined = &Confinement{Namespace: "seed-a", Prefix: "extension-"} }
+	account := func(f *fixture, namespace, name string) (*corev1.ServiceAccount, error) {
+		found := &corev1.ServiceAccount{}
+		return found, f.target.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, found)
+	}
+	t.Run("an extension", func(t *testing.T) {
+		f := newFixture(t, func(s *corev1.Secret) {
+			s.Annotations[resourcesv1alpha1.AnnotationServiceAccountName] = "extension-x"
+			s.Annotations[resourcesv1alpha1.AnnotationServiceAccountLabels] = `{"a":"b","hortus.dev/requested-in":"other"}`
+			s.Annotations[annotationTargetName], s.Annotations[annotationTargetNamespace] = "out", "garden"
+		})
+		confine(f)
+		f.reconcile()
+		if got := string(f.secret().Data[dataToken]); got != "token-1" {
+			t.Errorf("token %q", got)
+		}
+		found, err := account(f, "seed-a", "extension-x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"a": "b", resourcesv1alpha1.LabelRequestedIn: "cp"}
+		if diff := cmp.Diff(want, found.Labels); diff != "" || *found.AutomountServiceAccountToken {
+			t.Errorf("ServiceAccount %+v, labels (-want +got):\n%s", found, diff)
+		}
+		if _, err := account(f, "kube-system", "extension-x"); !apierrors.IsNotFound(err) {
+			t.Errorf("a ServiceAccount in the namespace that the Secret names: %v", err)
+		}
+		if err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "garden", Name: "out"},
+			&corev1.Secret{}); !apierrors.IsNotFound(err) {
+			t.Errorf("a Secret in the target: %v", err)
+		}
+	})
+	for _, name := range []string{"default", "", "x-extension-", "Extension-x"} {
+		t.Run("not "+name, func(t *testing.T) {
+			f := newFixture(t, func(s *corev1.Secret) {
+				s.Annotations[resourcesv1alpha1.AnnotationServiceAccountName] = name
+			})
+			confine(f)
+			_, err := f.r.Reconcile(context.Background(), f.secret())
+			if !errors.Is(err, reconcile.TerminalError(nil)) || len(f.requested) > 0 {
+				t.Errorf("error %v, %d requests; want an error that is not retried, 0", err, len(f.requested))
+			}
+			accounts := &corev1.ServiceAccountList{}
+			if err := f.target.List(context.Background(), accounts); err != nil || len(accounts.Items) > 0 {
+				t.Errorf("ServiceAccounts %+v, error %v", accounts.Items, err)
+			}
+		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -189,6 +192,18 @@ func (g *garden) newShoot(namespace, profile, seed string) *corev1beta1.Shoot {
 		}}
 }
 
+// clientWith is authenticated by a token.
+func clientWith(t *testing.T, e *env.Environment, token string) client.Client {
+	t.Helper()
+	config := rest.AnonymousClientConfig(e.Config)
+	config.BearerToken = token
+	c, err := client.New(config, client.Options{Scheme: e.Scheme, Mapper: e.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestSeedsAreFenced(t *testing.T) {
 	e := env.Shared(t)
 	e.GardenRoles(t)
@@ -266,6 +281,15 @@ func TestSeedsAreFenced(t *testing.T) {
 	configMap := func(namespace, name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
+	account := func(s *side, name string) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + s.seed.Name, Name: name}}
+	}
+	token := func(o client.Object) request {
+		return func(ctx context.Context, c client.Client) error {
+			return c.SubResource("token").Create(ctx, o.DeepCopyObject().(client.Object), &authenticationv1.TokenRequest{})
+		}
+	}
+	e.Create(t, account(a, "extension-local"), account(b, "extension-local"))
 	note := `{"metadata":{"annotations":{"note":"x"}}}`
 	env.Eventually(t, "the gardenlet may read the newest object", func() (bool, error) {
 		err := errors.Join(get(a.bastion)(t.Context(), a.gardenlet), get(a.managed)(t.Context(), a.gardenlet))
@@ -372,12 +396,22 @@ func TestSeedsAreFenced(t *testing.T) {
 				get(configMap("kube-system", "cluster-identity")),
 				get(configMap("kube-system", "extension-apiserver-authentication")),
 			},
-			"account for extension": {
-				nil, create(&corev1.ServiceAccount{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + a.seed.Name, Name: "extension-local"},
-				}),
+			"account for extension":              {apply(account(a, "extension-new")), apply(account(b, "extension-new"))},
+			"account for extension, by its body": {nil, create(account(a, "extension-new"))},
+			"account that is no extension's":     {nil, apply(account(a, "operator"))},
+			"account in a project": {nil, apply(&corev1.ServiceAccount{
+				ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "extension-local"},
+			})},
+			"token for extension":          {token(account(a, "extension-local")), token(account(b, "extension-local"))},
+			"token of another account":     {nil, token(account(a, "default"))},
+			"delete account for extension": {remove(account(a, "extension-local")), remove(account(b, "extension-local"))},
+			"delete another account":       {nil, remove(account(a, "default"))},
+			"list accounts": {
+				list(&corev1.ServiceAccountList{}, client.InNamespace("seed-"+a.seed.Name)),
+				list(&corev1.ServiceAccountList{}, client.InNamespace("seed-"+b.seed.Name)),
 			},
-			"read Bastion": {get(a.bastion), get(b.bastion)},
+			"list all accounts": {nil, list(&corev1.ServiceAccountList{})},
+			"read Bastion":      {get(a.bastion), get(b.bastion)},
 			"list Bastions": {
 				list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": a.seed.Name}),
 				list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": b.seed.Name}),
@@ -432,26 +466,78 @@ func TestSeedsAreFenced(t *testing.T) {
 	})
 
 	t.Run("extensions", func(t *testing.T) {
+		// Its token comes from the gardenlet, as in a seed.
+		asked := &authenticationv1.TokenRequest{}
+		if err := a.gardenlet.SubResource("token").Create(t.Context(), account(a, "extension-local"), asked); err != nil {
+			t.Fatal(err)
+		}
+		extension := clientWith(t, e, asked.Status.Token)
+		internal := &corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.namespace, Name: a.shoot.Name + ".ca-client",
+		}}
 		for name, tc := range map[string]struct{ own, other request }{
+			"read Seed": {get(a.seed), nil},
+			"list Seeds": {
+				list(&corev1beta1.SeedList{}, client.MatchingFields{"metadata.name": a.seed.Name}), nil,
+			},
+			"change Seed":  {nil, patch(a.seed, note)},
 			"read Shoot":   {get(a.shoot), get(b.shoot)},
 			"list Shoots":  {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
+			"all Shoots":   {nil, list(&corev1beta1.ShootList{})},
 			"change Shoot": {nil, patch(a.shoot, note)},
-			"read Secret":  {nil, get(secretIn(a.namespace, "cloud"))},
+			"read state": {nil, get(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{
+				Namespace: a.namespace, Name: a.shoot.Name,
+			}})},
+			"read Secret":              {nil, get(secretIn(a.namespace, "cloud"))},
+			"read credentials of Seed": {nil, get(a.credentials)},
+			"read SSH key":             {nil, get(secretIn(a.namespace, a.shoot.Name+".ssh-keypair"))},
+			"read the garden's Secret": {nil, get(secretIn("garden", "hortus-apiserver"))},
+			"list Secrets":             {nil, list(&corev1.SecretList{}, client.InNamespace("seed-"+a.seed.Name))},
+			"read client CA":           {nil, get(internal)},
+			"read binding": {
+				get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "cloud"}}),
+				get(&securityv1alpha1.CredentialsBinding{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "cloud"}}),
+			},
+			"read profile": {get(profile), nil},
+			"read Bastion": {get(a.bastion), get(b.bastion)},
+			"list Bastions": {
+				list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": a.seed.Name}),
+				list(&operationsv1alpha1.BastionList{}, client.MatchingFields{"spec.seedName": b.seed.Name}),
+			},
+			"change Bastion":        {nil, patch(a.bastion, `{"metadata":{"finalizers":["gardener"]}}`)},
+			"read ManagedSeed":      {nil, get(a.managed)},
+			"make account":          {nil, apply(account(a, "extension-other"))},
+			"change account":        {nil, patch(account(a, "extension-local"), note)},
+			"token":                 {nil, token(account(a, "extension-local"))},
+			"record event":          {create(event("seed-" + a.seed.Name)), create(event("seed-" + b.seed.Name))},
+			"record event on Shoot": {nil, create(event(a.namespace))},
+			"certificate of gardenlet": {nil, get(&certificatesv1.CertificateSigningRequest{
+				ObjectMeta: metav1.ObjectMeta{Name: "x"},
+			})},
+			"renew Lease of gardenlet": {nil, apply(lease(a.seed.Name))},
 			"elect leaders": {create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "seed-" + a.seed.Name, Name: "leader",
 			}}), create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "seed-" + b.seed.Name, Name: "leader"}})},
 		} {
 			if tc.own != nil {
-				if err := tc.own(t.Context(), a.extension); err != nil {
+				if err := tc.own(t.Context(), extension); err != nil {
 					t.Errorf("%s, its own: %v", name, err)
 				}
 			}
 			if tc.other != nil {
-				if err := tc.other(t.Context(), a.extension); !apierrors.IsForbidden(err) {
+				if err := tc.other(t.Context(), extension); !apierrors.IsForbidden(err) {
 					t.Errorf("%s, not its own: %v", name, err)
 				}
 			}
 		}
+		// Its tokens end with its account.
+		if err := a.gardenlet.Delete(t.Context(), account(a, "extension-local")); err != nil {
+			t.Fatal(err)
+		}
+		env.Eventually(t, "the token is invalid", func() (bool, error) {
+			err := get(a.shoot)(t.Context(), extension)
+			return apierrors.IsUnauthorized(err), err
+		})
 	})
 
 	t.Run("rights follow the Shoot", func(t *testing.T) {
