@@ -56,6 +56,23 @@ func TestServerEnforces(t *testing.T) {
 	refused(patch(func(i *extensionsv1alpha1.Infrastructure) { i.Spec.Region = "other" }), "is immutable")
 	refused(patch(func(i *extensionsv1alpha1.Infrastructure) { i.Spec.Type = "other" }), "is immutable")
 
+	bastion := &extensionsv1alpha1.Bastion{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"},
+		Spec: extensionsv1alpha1.BastionSpec{
+			DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "local"}, Ingress: []extensionsv1alpha1.BastionIngressPolicy{},
+			UserData: []byte("\xfb\xff\xbf"), // In base64 "+/+/", which the alphabet for URLs does not have.
+		},
+	}
+	e.Create(t, bastion)
+	before := bastion.DeepCopy()
+	bastion.Finalizers = []string{"extensions.gardener.cloud/bastion"}
+	if err := e.Client.Patch(t.Context(), bastion, client.MergeFrom(before)); err != nil {
+		t.Errorf("a Bastion cannot be changed: %v", err)
+	}
+	before = bastion.DeepCopy()
+	bastion.Spec.UserData = []byte("other")
+	refused(e.Client.Patch(t.Context(), bastion, client.MergeFrom(before)), "is immutable")
+
 	// A policy takes effect a moment after it was created.
 	deadline := time.Now().Add(time.Minute)
 	for {
