@@ -91,12 +91,14 @@ func noBastionInTheCloud(t *testing.T) {
 	t.Helper()
 	eventually(t, "a cloud without bastions", func() error {
 		for _, kind := range []string{"instances", "load-balancers"} {
-			var list []struct{ Name string }
+			var list struct {
+				Items []struct{ Name string }
+			}
 			out := hortus(t, "cloud", kind, "list", "-o", "json")
 			if err := json.Unmarshal([]byte(out), &list); err != nil {
 				return fmt.Errorf("%w: %s", err, out)
 			}
-			for _, one := range list {
+			for _, one := range list.Items {
 				if strings.HasPrefix(one.Name, "bastion-") {
 					return fmt.Errorf("there are the %s %s", kind, one.Name)
 				}
