@@ -46,8 +46,8 @@ func logsInThroughBastion(t *testing.T, kubeconfig, shoot string) {
 	if want := machine + "\ngardener\n"; err != nil || !strings.Contains(out, want) {
 		t.Errorf("the command on the node ends with %v and says %q, want %q", err, out, want)
 	}
-	if _, err := os.Stat(known); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the host key is recorded (%v), though the node publishes it", err)
+	if text, err := os.ReadFile(known); err != nil || !strings.Contains(string(text), "/"+machine+" ssh-") {
+		t.Errorf("the host key that the node publishes is not recorded (%v): %s", err, text)
 	}
 	var exit *exec.ExitError
 	if out, err := logIn("exit 7"); !errors.As(err, &exit) || exit.ExitCode() != 7 {

@@ -190,8 +190,8 @@ func (b *bastion) delete(ctx context.Context) error {
 	return nil
 }
 
-// ownAddress is the address of this machine from which a server is reached. If that is only known here, it is the first
-// one that others could know.
+// ownAddress is the address of this machine from which a server is reached. If that address is not global, it is the
+// first global address of an interface.
 func ownAddress(server string) (netip.Addr, error) {
 	if u, err := url.Parse(server); err == nil && u.Host != "" {
 		port := u.Port()

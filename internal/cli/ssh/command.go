@@ -1,5 +1,7 @@
-// Package ssh has the command that logs in to nodes of a Shoot through a Bastion. It needs only the garden and the
-// Bastion's address, with the permissions of a member of the Shoot's project.
+// Package ssh has the command that logs in to nodes of a Shoot through a Bastion. It needs the garden, with the
+// permissions of a member of the Shoot's project, the Bastion's address, and the API server of the Shoot, which knows
+// the nodes and their host keys. Without that API server, it needs the internal address of a node whose host key has
+// been recorded.
 package ssh
 
 import (
@@ -50,9 +52,10 @@ Bastion is generated for this session; that of the node is in the Secret SHOOT.s
 Only the networks in --cidr can connect to the Bastion. By default it is the address of this machine from which the garden, and
 later the Bastion, is reached. Behind a NAT give its public address, for example --cidr 203.0.113.7/32.
 
-Host keys: that of the node is compared with the one that the node publishes, which is read through the API server of the Shoot. If
-a node publishes none, its key is accepted the first time, and recorded in --known-hosts; another one is refused later. The key of the
-Bastion is new each time and is not checked: the session is encrypted from here to the node, so the Bastion cannot read or change it.
+Host keys: that of the node is compared with the one that the node publishes, which is read through the API server of the Shoot, and
+recorded in --known-hosts. If a node publishes none, its key is accepted and recorded the first time; another one is refused later. If
+the API server or the node does not answer, only the recorded key is accepted; without API server, NODE must be an address. The key of
+the Bastion is new each time and is not checked: the session is encrypted from here to the node, so the Bastion cannot read or change it.
 
 The exit code is that of the command on the node.`
 
@@ -171,48 +174,15 @@ func (c *command) complete(cmd *cobra.Command, args []string, begun string) ([]s
 
 // run logs in. The Bastion is deleted in any case, even if the context has ended.
 func (c *command) run(ctx context.Context, t target, known knownHosts, std streams) (err error) {
-	shoot := &corev1beta1.Shoot{}
-	if err := c.garden.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: t.shoot}, shoot); err != nil {
-		return fmt.Errorf("read Shoot %s/%s: %w", c.namespace, t.shoot, err)
-	}
-	if err := reachable(shoot); err != nil {
-		return err
-	}
-	nodeKey, err := c.nodeKey(ctx, t.shoot)
+	way, err := c.prepare(ctx, t, known, std.err)
 	if err != nil {
 		return err
 	}
-	cluster, err := c.shootClient(ctx, t.shoot)
-	if err != nil {
-		return err
-	}
-	nodes, err := cluster.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	node, err := chooseNode(nodes, t.node)
-	if err != nil {
-		return err
-	}
-	published, err := cluster.hostKey(ctx, node.name)
-	if err != nil {
-		return err
-	}
-	node.hostKey = known.check(string(shoot.UID)+"/"+node.name, published, std.err)
-
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	key, authorized, err := newBastionKey()
 	if err != nil {
 		return fmt.Errorf("generate the key of the Bastion: %w", err)
 	}
-	bastionKey, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		return fmt.Errorf("generate the key of the Bastion: %w", err)
-	}
-	authorized, err := ssh.NewPublicKey(public)
-	if err != nil {
-		return fmt.Errorf("generate the key of the Bastion: %w", err)
-	}
-	b, err := c.createBastion(ctx, t.shoot, string(ssh.MarshalAuthorizedKey(authorized)))
+	b, err := c.createBastion(ctx, t.shoot, authorized)
 	if err != nil {
 		return err
 	}
@@ -224,16 +194,46 @@ func (c *command) run(ctx context.Context, t target, known knownHosts, std strea
 		}
 		err = errors.Join(err, failed)
 	}()
-	address, err := b.await(ctx)
-	if err != nil {
+	way.bastionKey = key
+	if way.bastion, err = b.await(ctx); err != nil {
 		return err
 	}
 	alive, stop := context.WithCancel(ctx)
 	defer stop()
 	go b.keepAlive(alive)
-	return logIn(ctx, route{bastion: address, bastionKey: bastionKey, node: node, nodeKey: nodeKey}, session{
-		command: t.command, tty: c.tty || t.command == "", streams: std,
-	})
+	return logIn(ctx, way, session{command: t.command, tty: c.tty || t.command == "", streams: std})
+}
+
+// prepare finds out how to log in to the node, before there is a Bastion.
+func (c *command) prepare(ctx context.Context, t target, known knownHosts, notices io.Writer) (route, error) {
+	shoot := &corev1beta1.Shoot{}
+	if err := c.garden.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: t.shoot}, shoot); err != nil {
+		return route{}, fmt.Errorf("read Shoot %s/%s: %w", c.namespace, t.shoot, err)
+	}
+	if err := reachable(shoot); err != nil {
+		return route{}, err
+	}
+	key, err := c.nodeKey(ctx, t.shoot)
+	if err != nil {
+		return route{}, err
+	}
+	found, err := c.findNode(ctx, shoot, t.node, known, notices)
+	if err != nil {
+		return route{}, err
+	}
+	return route{node: found, nodeKey: key}, nil
+}
+
+// newBastionKey generates the key for a Bastion, and returns its public part as a line of authorized_keys.
+func newBastionKey() (signer ssh.Signer, authorized string, err error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, "", err
+	}
+	if signer, err = ssh.NewSignerFromKey(private); err != nil {
+		return nil, "", err
+	}
+	return signer, string(ssh.MarshalAuthorizedKey(signer.PublicKey())), nil
 }
 
 // reachable reports why nobody can log in to the nodes of a Shoot.

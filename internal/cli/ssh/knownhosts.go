@@ -14,9 +14,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// knownHosts records host keys of nodes that publish none. Each line has the UID of the Shoot and the name of the node,
-// and the key as in a file of authorized keys: addresses say nothing, since Shoots may use the same ones.
+// knownHosts records host keys of nodes, for later connections to those that publish none or cannot be asked. Each line
+// has the UID of the Shoot and the name or the address of the node, and the key as in a file of authorized keys. The
+// UID is needed because Shoots may use the same addresses. The last line for a name counts.
 type knownHosts struct{ path string }
+
+// hostKeyCheck is how to check a host key.
+type hostKeyCheck struct {
+	callback ssh.HostKeyCallback
+	// algorithms are those of the known key, so that a node with several keys shows that one; empty means any.
+	algorithms []string
+}
 
 // defaultKnownHosts is in the user's folder for configuration.
 func defaultKnownHosts() string {
@@ -27,25 +35,52 @@ func defaultKnownHosts() string {
 	return filepath.Join(folder, "hortus", "known_hosts")
 }
 
-// check returns the check of a node's host key: against the published one, otherwise against the recorded one. A first
-// key is recorded.
-func (k knownHosts) check(name string, published ssh.PublicKey, notices io.Writer) ssh.HostKeyCallback {
-	if published != nil {
-		return func(_ string, _ net.Addr, key ssh.PublicKey) error {
-			return sameKey(published, key, "published by the node")
-		}
+// check returns the check of a node's host key: against the published one, otherwise against the one recorded for the
+// first name. A published key is recorded for all names, so is a first key if the node has been asked for one.
+func (k knownHosts) check(names []string, p publication, notices io.Writer) (hostKeyCheck, error) {
+	if p.key != nil {
+		return checkFor(p.key, "published by the node", func() {
+			if err := k.record(names, p.key); err != nil {
+				fmt.Fprintln(notices, err) // Only connections without the published key need it.
+			}
+		}), nil
 	}
-	return func(_ string, _ net.Addr, key ssh.PublicKey) error {
-		recorded, err := k.recorded(name)
-		if err != nil {
+	recorded, err := k.recorded(names[0])
+	switch {
+	case err != nil:
+		return hostKeyCheck{}, err
+	case recorded != nil:
+		if p.err != nil {
+			fmt.Fprintf(notices, "%v. Using the host key recorded in %s\n", p.err, k.path)
+		}
+		return checkFor(recorded, "recorded in "+k.path, func() {}), nil
+	case p.err != nil:
+		return hostKeyCheck{}, fmt.Errorf("%w. The host key cannot be checked: none is recorded for this node in %s",
+			p.err, k.path)
+	}
+	return hostKeyCheck{callback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+		fmt.Fprintf(notices, "%s. Recording %s in %s\n", p.missing, ssh.FingerprintSHA256(key), k.path)
+		return k.record(names, key)
+	}}, nil
+}
+
+// checkFor accepts only one key, and calls accepted then.
+func checkFor(want ssh.PublicKey, where string, accepted func()) hostKeyCheck {
+	return hostKeyCheck{algorithms: algorithmsOf(want), callback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+		if err := sameKey(want, key, where); err != nil {
 			return err
 		}
-		if recorded != nil {
-			return sameKey(recorded, key, "recorded in "+k.path)
-		}
-		fmt.Fprintf(notices, "The node publishes no host key. Recording %s in %s\n", ssh.FingerprintSHA256(key), k.path)
-		return k.record(name, key)
+		accepted()
+		return nil
+	}}
+}
+
+// algorithmsOf returns the signature algorithms of a host key. SHA-1 is not among those of RSA.
+func algorithmsOf(key ssh.PublicKey) []string {
+	if key.Type() == ssh.KeyAlgoRSA {
+		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
 	}
+	return []string{key.Type()}
 }
 
 func sameKey(want, got ssh.PublicKey, where string) error {
@@ -65,6 +100,7 @@ func (k knownHosts) recorded(name string) (ssh.PublicKey, error) {
 		return nil, fmt.Errorf("read recorded host keys: %w", err)
 	}
 	defer file.Close()
+	var last ssh.PublicKey
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		text, ok := strings.CutPrefix(lines.Text(), name+" ")
@@ -75,15 +111,29 @@ func (k knownHosts) recorded(name string) (ssh.PublicKey, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read recorded host keys: %s: %s: %w", k.path, name, err)
 		}
-		return key, nil
+		last = key
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read recorded host keys: %w", err)
 	}
-	return nil, nil
+	return last, nil
 }
 
-func (k knownHosts) record(name string, key ssh.PublicKey) error {
+// record records a key for the names that have another one or none.
+func (k knownHosts) record(names []string, key ssh.PublicKey) error {
+	var lines strings.Builder
+	for _, name := range names {
+		recorded, err := k.recorded(name)
+		if err != nil {
+			return err
+		}
+		if recorded == nil || !bytes.Equal(recorded.Marshal(), key.Marshal()) {
+			fmt.Fprintf(&lines, "%s %s", name, ssh.MarshalAuthorizedKey(key))
+		}
+	}
+	if lines.Len() == 0 {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
 		return fmt.Errorf("record host key: %w", err)
 	}
@@ -91,7 +141,7 @@ func (k knownHosts) record(name string, key ssh.PublicKey) error {
 	if err != nil {
 		return fmt.Errorf("record host key: %w", err)
 	}
-	_, err = fmt.Fprintf(file, "%s %s", name, ssh.MarshalAuthorizedKey(key))
+	_, err = file.WriteString(lines.String())
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("record host key: %w", err)
 	}

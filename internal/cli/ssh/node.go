@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 )
@@ -23,6 +26,9 @@ import (
 // accessFor is how long the credentials for the Shoot's API server last; they are used at the beginning only. It is the
 // minimum.
 const accessFor = 10 * time.Minute
+
+// apiTimeout bounds each request to the Shoot's API server, without which a known address can still be used.
+const apiTimeout = 30 * time.Second
 
 // cluster is the API of the Shoot.
 type cluster struct{ kubernetes.Interface }
@@ -37,6 +43,7 @@ func (c *command) shootClient(ctx context.Context, shoot string) (cluster, error
 	if err != nil {
 		return cluster{}, fmt.Errorf("read the kubeconfig of Shoot %s/%s: %w", c.namespace, shoot, err)
 	}
+	config.Timeout = apiTimeout
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return cluster{}, fmt.Errorf("connect to Shoot %s/%s: %w", c.namespace, shoot, err)
@@ -55,7 +62,57 @@ func (c cluster) nodes(ctx context.Context) ([]corev1.Node, error) {
 // node is where to log in.
 type node struct {
 	name, address string
-	hostKey       ssh.HostKeyCallback
+	hostKey       hostKeyCheck
+}
+
+// publication is what is known of the host key that a node publishes.
+type publication struct {
+	key     ssh.PublicKey // Nil if it is not known.
+	missing string        // Why the node's answer has no key: a sentence without full stop.
+	err     error         // Why there is no answer. Whoever prevented it might also be between here and the node.
+}
+
+// findNode finds a node through the API of the Shoot. If that cannot be used, an internal address is taken as it is,
+// and its host key must have been recorded.
+func (c *command) findNode(
+	ctx context.Context, shoot *corev1beta1.Shoot, wanted string, known knownHosts, notices io.Writer,
+) (node, error) {
+	api, nodes, err := c.listNodes(ctx, shoot.Name)
+	if ctx.Err() != nil {
+		return node{}, ctx.Err()
+	}
+	published := publication{err: err}
+	var found node
+	if err != nil {
+		found, err = withoutAPI(wanted, err)
+	} else if found, err = chooseNode(nodes, wanted); err == nil {
+		published = api.hostKey(ctx, found.name)
+	}
+	if err != nil {
+		return node{}, err
+	}
+	uid := string(shoot.UID)
+	found.hostKey, err = known.check([]string{uid + "/" + found.name, uid + "/" + found.address}, published, notices)
+	return found, err
+}
+
+// listNodes requests access to the Shoot's API, and lists the nodes.
+func (c *command) listNodes(ctx context.Context, shoot string) (cluster, []corev1.Node, error) {
+	api, err := c.shootClient(ctx, shoot)
+	if err != nil {
+		return cluster{}, nil, err
+	}
+	nodes, err := api.nodes(ctx)
+	return api, nodes, err
+}
+
+// withoutAPI is the node with an internal address. Cause says why the API of the Shoot cannot be used.
+func withoutAPI(wanted string, cause error) (node, error) {
+	address, err := netip.ParseAddr(wanted)
+	if err != nil {
+		return node{}, fmt.Errorf("%w. To log in without the API of the Shoot, give the internal address of a node", cause)
+	}
+	return node{name: address.String(), address: address.String()}, nil
 }
 
 // chooseNode returns the node with a name or an internal address, by default the first one that is ready.
@@ -97,23 +154,27 @@ func nodeReady(n *corev1.Node) bool {
 	})
 }
 
-// hostKey reads the host key that a node publishes among its logs, nil if it publishes none. The way there, through the
-// API server, is authenticated.
-func (c cluster) hostKey(ctx context.Context, name string) (ssh.PublicKey, error) {
+// hostKey reads the host key that a node publishes among its logs. The way there, through the API server, is
+// authenticated.
+func (c cluster) hostKey(ctx context.Context, name string) publication {
 	file := strings.TrimPrefix(extensionsv1alpha1.SSHHostKeyFile, "/var/log/")
 	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(name).SubResource("proxy", "logs", file).
 		DoRaw(ctx)
 	var status apierrors.APIStatus
-	switch {
-	case errors.As(err, &status) && (status.Status().Code == http.StatusNotFound ||
-		status.Status().Code == http.StatusForbidden || status.Status().Code == http.StatusMethodNotAllowed):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read the host key of node %s: %w", name, err)
+	if errors.As(err, &status) {
+		switch code := status.Status().Code; code {
+		case http.StatusNotFound:
+			return publication{missing: "The node publishes no host key"}
+		case http.StatusForbidden, http.StatusMethodNotAllowed: // The kubelet of the Shoot may be configured so.
+			return publication{missing: fmt.Sprintf("The host key that the node publishes cannot be read (%d)", code)}
+		}
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
+	var key ssh.PublicKey
+	if err == nil {
+		key, _, _, _, err = ssh.ParseAuthorizedKey(data)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read the host key of node %s: %w", name, err)
+		return publication{err: fmt.Errorf("read the host key of node %s: %w", name, err)}
 	}
-	return key, nil
+	return publication{key: key}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,8 +20,11 @@ import (
 const (
 	// user of bastions and nodes.
 	user = "gardener"
-	// dialTimeout bounds one attempt to reach the bastion.
+	// dialTimeout bounds one attempt to connect to the bastion.
 	dialTimeout = 10 * time.Second
+	// handshakeTimeout is how long an SSH server may take until the user is logged in. It is longer than the delays that
+	// servers impose, such as the name lookup of OpenSSH.
+	handshakeTimeout = 20 * time.Second
 	// startTimeout is how long the SSH server of a new bastion may take to start.
 	startTimeout = time.Minute
 )
@@ -70,14 +74,13 @@ func logIn(ctx context.Context, r route, s session) error {
 	if err != nil {
 		return fmt.Errorf("connect to node %s (%s) through the Bastion: %w", r.node.name, target, err)
 	}
-	connection, channels, requests, err := ssh.NewClientConn(conn, target, &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(r.nodeKey)}, HostKeyCallback: r.node.hostKey,
+	client, err := handshake(ctx, conn, bastion, &ssh.ClientConfig{
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(r.nodeKey)}, HostKeyCallback: r.node.hostKey.callback,
+		HostKeyAlgorithms: r.node.hostKey.algorithms,
 	})
 	if err != nil {
-		_ = conn.Close()
 		return fmt.Errorf("log in to node %s (%s): %w", r.node.name, target, err)
 	}
-	client := ssh.NewClient(connection, channels, requests)
 	defer client.Close()
 	err = s.run(client)
 	if ctx.Err() != nil {
@@ -86,18 +89,39 @@ func logIn(ctx context.Context, r route, s session) error {
 	return err
 }
 
-// dialBastion connects to the bastion, and repeats that while its server starts. A refused key is final.
+// handshake logs in over a connection, which is closed on errors. If the context ends, or the server does not answer in
+// time, it closes way, which the connection uses: connections through a bastion end only if that still answers.
+func handshake(ctx context.Context, conn net.Conn, way io.Closer, config *ssh.ClientConfig) (*ssh.Client, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout,
+		fmt.Errorf("the SSH server does not answer within %v", handshakeTimeout))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { way.Close() })
+	connection, channels, requests, err := ssh.NewClientConn(conn, conn.RemoteAddr().String(), config)
+	ended := !stop()
+	if err != nil || ended {
+		_ = conn.Close()
+	}
+	if ended {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewClient(connection, channels, requests), nil
+}
+
+// dialBastion connects to the bastion, and repeats that while its machine starts. Refusals of the key are not final:
+// the SSH server of the image may run before the user data, which admits the key.
 func (r route) dialBastion(ctx context.Context) (*ssh.Client, error) {
-	address := net.JoinHostPort(r.bastion, r.port)
 	var client *ssh.Client
+	var answered bool
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollPeriod, startTimeout, true, func(ctx context.Context) (bool, error) {
-		client, last = ssh.Dial("tcp", address, &ssh.ClientConfig{
-			User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(r.bastionKey)}, Timeout: dialTimeout,
-			// Its key is new and known to nobody; the node's is checked.
-			HostKeyCallback: ssh.InsecureIgnoreHostKey(),
-		})
-		return last == nil, nil
+		got, reached, err := r.tryBastion(ctx)
+		if client, answered = got, answered || reached; last == nil || ctx.Err() == nil {
+			last = err // An attempt that had no time says less than the one before.
+		}
+		return err == nil, nil
 	})
 	if ctx.Err() != nil {
 		if client != nil {
@@ -106,11 +130,40 @@ func (r route) dialBastion(ctx context.Context) (*ssh.Client, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connect to the Bastion at %s: %w. Behind a NAT, give the public address with --cidr", address,
-			errors.Join(last))
+		return nil, r.bastionError(answered, last)
 	}
 	return client, nil
 }
+
+// tryBastion connects to the bastion once. It reports whether an SSH server answered: load balancers also accept
+// connections that they do not forward.
+func (r route) tryBastion(ctx context.Context) (client *ssh.Client, answered bool, err error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", r.bastionAddress())
+	if err != nil {
+		return nil, false, err
+	}
+	var reached atomic.Bool
+	client, err = handshake(ctx, conn, conn, &ssh.ClientConfig{
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(r.bastionKey)},
+		// Its key is new and known to nobody; the node's is checked.
+		HostKeyCallback: func(string, net.Addr, ssh.PublicKey) error {
+			reached.Store(true)
+			return nil
+		},
+	})
+	return client, reached.Load(), err
+}
+
+// bastionError is the error of the last attempt to connect to the bastion.
+func (r route) bastionError(answered bool, last error) error {
+	if answered {
+		return fmt.Errorf("log in to the Bastion at %s: %w", r.bastionAddress(), last)
+	}
+	return fmt.Errorf("connect to the Bastion at %s: %w. Behind a NAT, give the public address with --cidr",
+		r.bastionAddress(), last)
+}
+
+func (r route) bastionAddress() string { return net.JoinHostPort(r.bastion, r.port) }
 
 // run runs the session on a node, with the terminal of this process if both have one.
 func (s session) run(client *ssh.Client) error {

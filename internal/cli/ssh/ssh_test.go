@@ -3,8 +3,11 @@ package ssh
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io"
@@ -102,6 +105,12 @@ func TestChooseNode(t *testing.T) {
 func newKey(t *testing.T) ssh.Signer {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
+	return signerOf(t, private, err)
+}
+
+// signerOf is the signer of a key that was generated.
+func signerOf(t *testing.T, private any, err error) ssh.Signer {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,25 +123,47 @@ func newKey(t *testing.T) ssh.Signer {
 
 func TestHostKeys(t *testing.T) {
 	k := knownHosts{path: filepath.Join(t.TempDir(), "folder", "known_hosts")}
+	published := func(key ssh.PublicKey) publication { return publication{key: key} }
+	none, silent := publication{missing: "None"}, publication{err: errors.New("no answer")}
 	first, second := newKey(t).PublicKey(), newKey(t).PublicKey()
 	for _, tc := range []struct {
-		name            string
-		node            string
-		published, seen ssh.PublicKey
-		err             string
+		name      string
+		nodes     []string
+		published publication
+		seen      ssh.PublicKey
+		err       string
 	}{
-		{"the published key", "uid/a", first, first, ""},
-		{"another than the published key", "uid/a", first, second, "published by the node"},
-		{"a published key is not recorded", "uid/a", nil, second, ""},
-		{"the recorded key", "uid/a", nil, second, ""},
-		{"another than the recorded key", "uid/a", nil, first, "recorded in "},
-		{"the published key counts", "uid/a", first, first, ""},
-		{"a node whose name begins alike", "uid/a1", nil, first, ""},
+		{"the first key", []string{"uid/b", "uid/10.0.0.2"}, none, first, ""},
+		{"the recorded key", []string{"uid/b"}, none, first, ""},
+		{"another than the recorded key", []string{"uid/b"}, none, second, "recorded in "},
+		{"a node whose name begins alike", []string{"uid/b1"}, none, second, ""},
+		{"a first key without an answer", []string{"uid/a"}, silent, first, "no answer. The host key cannot be checked"},
+		{"another than the published key", []string{"uid/a"}, published(first), second, "published by the node"},
+		{"the published key", []string{"uid/a", "uid/10.0.0.2"}, published(second), second, ""},
+		{"a key that was published", []string{"uid/a"}, none, second, ""},
+		{"another than was published", []string{"uid/a"}, none, first, "recorded in "},
+		{"the new key of an address", []string{"uid/10.0.0.2"}, silent, second, ""},
+		{"the former key of an address", []string{"uid/10.0.0.2"}, silent, first, "recorded in "},
+		{"the address in another Shoot", []string{"other/10.0.0.2"}, silent, second, "none is recorded"},
+		{"the published key counts", []string{"uid/b"}, published(second), second, ""},
 	} {
-		err := k.check(tc.node, tc.published, io.Discard)("", nil, tc.seen)
+		check, err := k.check(tc.nodes, tc.published, io.Discard)
+		if err == nil {
+			err = check.callback("", nil, tc.seen)
+		}
 		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.err)
 		}
+	}
+	before, err := os.ReadFile(k.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.record([]string{"uid/a", "uid/10.0.0.2"}, second); err != nil {
+		t.Error(err)
+	}
+	if after, err := os.ReadFile(k.path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("a key that is recorded already changes the file to %q (%v)", after, err)
 	}
 	info, err := os.Stat(k.path)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -140,15 +171,37 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
-// server is an SSH server for one key. It forwards connections, or runs the commands "code N", "cat" and "hang".
+// A folder that cannot be written prevents no connection to a node that publishes its key.
+func TestPublishedKeyNeedsNoRecord(t *testing.T) {
+	k, key := knownHosts{path: t.TempDir()}, newKey(t).PublicKey()
+	var notices bytes.Buffer
+	check, err := k.check([]string{"uid/a"}, publication{key: key}, &notices)
+	if err == nil {
+		err = check.callback("", nil, key)
+	}
+	if err != nil || !strings.Contains(notices.String(), "recorded host keys") {
+		t.Errorf("the published key is checked with %v and the notice %q", err, notices.String())
+	}
+}
+
+// server is an SSH server with host keys of several types. It forwards connections, or runs the commands "code N",
+// "cat" and "hang".
 type server struct {
-	key     ssh.Signer
+	keys    []ssh.Signer
 	address netip.AddrPort
 }
 
-func serve(t *testing.T, address, port string, allowed ssh.PublicKey, forwards bool) *server {
+// admits is true for one key.
+func admits(key ssh.PublicKey) func(ssh.PublicKey) bool {
+	return func(other ssh.PublicKey) bool { return bytes.Equal(key.Marshal(), other.Marshal()) }
+}
+
+func serve(t *testing.T, address, port string, allowed func(ssh.PublicKey) bool, forwards bool) *server {
 	t.Helper()
-	s := &server{key: newKey(t)}
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s := &server{keys: []ssh.Signer{newKey(t), signerOf(t, curve, err)}}
+	primes, err := rsa.GenerateKey(rand.Reader, 2048)
+	s.keys = append(s.keys, signerOf(t, primes, err))
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, port))
 	if err != nil {
 		t.Fatal(err)
@@ -156,12 +209,14 @@ func serve(t *testing.T, address, port string, allowed ssh.PublicKey, forwards b
 	t.Cleanup(func() { listener.Close() })
 	s.address = netip.MustParseAddrPort(listener.Addr().String())
 	config := &ssh.ServerConfig{PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if c.User() != "gardener" || !bytes.Equal(key.Marshal(), allowed.Marshal()) {
+		if c.User() != "gardener" || !allowed(key) {
 			return nil, errors.New("unknown")
 		}
 		return nil, nil
 	}}
-	config.AddHostKey(s.key)
+	for _, key := range s.keys {
+		config.AddHostKey(key)
+	}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -248,21 +303,25 @@ func execute(request ssh.NewChannel) {
 
 func TestLogInThroughABastion(t *testing.T) {
 	bastionKey, nodeKey := newKey(t), newKey(t)
-	bastion := serve(t, "127.0.0.1", "0", bastionKey.PublicKey(), true)
+	bastion := serve(t, "127.0.0.1", "0", admits(bastionKey.PublicKey()), true)
 	port := fmt.Sprint(bastion.address.Port())
 	// The node has another loopback address and the same port, as in reality.
-	on := serve(t, "127.0.0.2", port, nodeKey.PublicKey(), false)
-	known := knownHosts{path: filepath.Join(t.TempDir(), "known_hosts")}
+	on := serve(t, "127.0.0.2", port, admits(nodeKey.PublicKey()), false)
+	publishes := func(key ssh.PublicKey) hostKeyCheck { return checkFor(key, "published by the node", func() {}) }
 	way := route{
 		bastion: "127.0.0.1", bastionKey: bastionKey, nodeKey: nodeKey, port: port,
-		node: node{name: "a", address: "127.0.0.2", hostKey: known.check("uid/a", on.key.PublicKey(), io.Discard)},
+		node: node{name: "a", address: "127.0.0.2"},
 	}
-	var out bytes.Buffer
-	err := logIn(t.Context(), way, session{
-		command: "cat", streams: streams{in: strings.NewReader("hello"), out: &out, err: io.Discard},
-	})
-	if err != nil || out.String() != "hello" {
-		t.Errorf("the command ends with %v and says %q", err, out.String())
+	var err error
+	for _, key := range on.keys { // Whichever of its keys the node publishes.
+		way.node.hostKey = publishes(key.PublicKey())
+		var out bytes.Buffer
+		err = logIn(t.Context(), way, session{
+			command: "cat", streams: streams{in: strings.NewReader("hello"), out: &out, err: io.Discard},
+		})
+		if err != nil || out.String() != "hello" {
+			t.Errorf("the command ends with %v and says %q, with %s", err, out.String(), key.PublicKey().Type())
+		}
 	}
 
 	silent, never := io.Pipe() // Input without end.
@@ -275,7 +334,7 @@ func TestLogInThroughABastion(t *testing.T) {
 	}
 
 	other := way
-	other.node.hostKey = known.check("uid/a", newKey(t).PublicKey(), io.Discard)
+	other.node.hostKey = publishes(newKey(t).PublicKey())
 	err = logIn(t.Context(), other, session{command: "cat", streams: quiet})
 	if err == nil || !strings.Contains(err.Error(), "host key differs") {
 		t.Errorf("another host key ends with %v", err)
