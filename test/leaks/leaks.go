@@ -8,7 +8,7 @@ import (
 )
 
 // Main runs the tests of a package, fails if goroutines are still running after them, and exits. Call it from TestMain.
-// Goroutines that libraries start once and never end do not count.
+// Only klog's flush daemon does not count: the first log message starts it, and it never ends.
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),

@@ -225,7 +225,8 @@ type Resources struct {
 type Server struct {
 	// healthProbes serves /healthz and /readyz. Default port 2728.
 	HealthProbes *Endpoint `json:"healthProbes,omitempty"`
-	// metrics serves /metrics, without authentication. Default 127.0.0.1:2729, reachable only within the pod.
+	// metrics serves /metrics: on a loopback address without authentication, elsewhere with TLS and only to those whose
+	// token may get that path in the seed. Default 127.0.0.1:2729, reachable only within the pod.
 	Metrics *Endpoint `json:"metrics,omitempty"`
 }
 
