@@ -65,3 +65,14 @@ seccompProfile: {type: RuntimeDefault}
 {{- $_ := set .Values "certificates" $certificates }}
 {{- end }}
 {{- end }}
+
+{{/* The token with which Prometheus authenticates: that of a Secret, otherwise its own. */}}
+{{- define "garden.metricsToken" -}}
+{{- with .Values.monitoring.tokenSecret -}}
+authorization:
+  type: Bearer
+  credentials: {name: {{ required "monitoring.tokenSecret.name: required" .name }}, key: {{ .key | default "token" }}}
+{{- else -}}
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+{{- end }}

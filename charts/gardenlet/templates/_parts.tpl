@@ -9,3 +9,14 @@ networking.resources.gardener.cloud/to-all-shoots-kube-apiserver-tcp-443: allowe
 networking.resources.gardener.cloud/to-all-shoots-etcd-main-tcp-2379: allowed
 networking.resources.gardener.cloud/to-all-shoots-etcd-main-tcp-2382: allowed
 {{- end }}
+
+{{/* The token with which Prometheus authenticates: that of a Secret, otherwise its own. */}}
+{{- define "gardenlet.metricsToken" -}}
+{{- with .Values.monitoring.tokenSecret -}}
+authorization:
+  type: Bearer
+  credentials: {name: {{ required "monitoring.tokenSecret.name: required" .name }}, key: {{ .key | default "token" }}}
+{{- else -}}
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+{{- end }}
