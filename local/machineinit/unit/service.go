@@ -86,9 +86,12 @@ func (s *service) reportStart(err error) {
 
 // run takes the unit through attempts until it is stopped or shall not be restarted.
 func (s *service) run(after []*service) {
-	defer close(s.done)
-	defer s.cancel()
-	defer s.reportStart(errors.New("stopped before it was started"))
+	result := errors.New("stopped before it was started")
+	defer func() {
+		s.cancel()
+		close(s.done)
+		s.reportStart(result) // Those who wait for it may start the unit again at once.
+	}()
 	for _, other := range after {
 		select {
 		case <-other.started:
@@ -109,10 +112,8 @@ func (s *service) run(after []*service) {
 			s.enter(Inactive)
 			return
 		}
-		if exit.OK() {
-			s.reportStart(nil)
-		} else {
-			s.reportStart(errors.New(exit.String()))
+		if result = nil; !exit.OK() {
+			result = errors.New(exit.String())
 		}
 		if quick++; clock.Now().Sub(begin) >= quickFailure {
 			quick = 1
@@ -127,6 +128,7 @@ func (s *service) run(after []*service) {
 			}
 			return
 		}
+		s.reportStart(result)
 		log.Info("Unit ended and will be restarted", "unit", s.name, "result", exit.String(), "delay", delay.String())
 		s.enter(AutoRestart)
 		select {

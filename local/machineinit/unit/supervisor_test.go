@@ -191,6 +191,25 @@ func TestFailedStart(t *testing.T) {
 	})
 }
 
+// Each start of a unit that has ended runs it, even at the moment when the end is known.
+func TestEachStartRuns(t *testing.T) {
+	s, starter, _ := newTest(t, map[string]string{
+		"good.service": unitFile("Type=oneshot\nExecStart=/oneshot"), "bad.service": unitFile("Type=oneshot\nExecStart=/fail"),
+	})
+	const starts = 500
+	for range starts {
+		if err := s.Start(t.Context(), "good.service"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(t.Context(), "bad.service"); err == nil {
+			t.Fatal("a unit that fails was started")
+		}
+	}
+	if got := len(starter.log()); got != 2*starts {
+		t.Errorf("%d starts ran %d programs", 2*starts, got)
+	}
+}
+
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, starter, _ := newTest(t, map[string]string{

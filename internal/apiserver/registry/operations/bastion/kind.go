@@ -32,7 +32,9 @@ func Kind(clock clock.PassiveClock) *registry.Kind[*operationsv1alpha1.Bastion] 
 		DeletionBumps: true,
 
 		PrepareForCreate: func(_ context.Context, b *operationsv1alpha1.Bastion) {
-			delete(b.Annotations, corev1beta1.AnnotationOperation) // It is alive.
+			if b.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationKeepalive { // It is alive anyway.
+				delete(b.Annotations, corev1beta1.AnnotationOperation)
+			}
 			beat(b, clock.Now())
 		},
 		PrepareForUpdate: func(_ context.Context, b, _ *operationsv1alpha1.Bastion) bool {
