@@ -64,7 +64,9 @@ func ValidateBastionUpdate(bastion, old *Bastion) field.ErrorList {
 		}
 	}
 	immutable(bastion.Spec.ShootRef, old.Spec.ShootRef, "shootRef")
-	immutable(bastion.Spec.SSHPublicKey, old.Spec.SSHPublicKey, "sshPublicKey")
+	if bastion.Spec.SSHPublicKey != old.Spec.SSHPublicKey { // The value may be a private key by mistake.
+		errs = append(errs, field.Invalid(path.Child("sshPublicKey"), field.OmitValueType{}, "field is immutable"))
+	}
 	if old.Spec.SeedName != nil {
 		immutable(bastion.Spec.SeedName, old.Spec.SeedName, "seedName")
 	}

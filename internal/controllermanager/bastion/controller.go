@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -18,12 +19,13 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // indexShoot finds Bastions by the name of their Shoot.
 const indexShoot = "spec.shootRef.name"
 
-// Reconciler deletes Bastions.
+// Reconciler deletes Bastions, and releases those whose seed is gone.
 type Reconciler struct {
 	Garden client.Client // Cached reads, direct writes.
 	// Live decides about deletions: a cache may not have seen a new Shoot, or the last sign of life.
@@ -59,6 +61,7 @@ var leaves = predicate.Funcs{
 		old, was := e.ObjectOld.(*corev1beta1.Shoot)
 		now, is := e.ObjectNew.(*corev1beta1.Shoot)
 		return was && is && (!ptr.Equal(old.Spec.SeedName, now.Spec.SeedName) ||
+			!ptr.Equal(old.Status.SeedName, now.Status.SeedName) || old.SourceIsDead() != now.SourceIsDead() ||
 			(old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) || old.SSHAccess() != now.SSHAccess())
 	},
 }
@@ -81,7 +84,7 @@ func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconci
 // Reconcile deletes a Bastion, or looks at it again when it expires.
 func (r *Reconciler) Reconcile(ctx context.Context, bastion *operationsv1alpha1.Bastion) (reconcile.Result, error) {
 	if bastion.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, r.release(ctx, bastion)
 	}
 	shoot, err := shootOf(ctx, r.Garden, bastion)
 	if err != nil {
@@ -112,6 +115,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, bastion *operationsv1alpha1.
 		return reconcile.Result{}, fmt.Errorf("delete Bastion: %w", err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// release removes the gardenlet's finalizer from a Bastion in deletion whose seed has lost the control plane: the
+// gardenlet of a seed that is gone cannot do so.
+func (r *Reconciler) release(ctx context.Context, bastion *operationsv1alpha1.Bastion) error {
+	if !controllerutil.ContainsFinalizer(bastion, corev1beta1.FinalizerName) {
+		return nil
+	}
+	shoot, err := shootOf(ctx, r.Live, bastion)
+	if err != nil || !abandoned(bastion, shoot) {
+		return err
+	}
+	return kube.RemoveFinalizer(ctx, r.Garden, bastion, corev1beta1.FinalizerName)
 }
 
 // shootOf returns the Shoot of a Bastion, nil if it does not exist.

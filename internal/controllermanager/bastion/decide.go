@@ -53,6 +53,16 @@ func shootReason(bastion *operationsv1alpha1.Bastion, shoot *corev1beta1.Shoot) 
 	return ""
 }
 
+// abandoned reports whether the Seed of a Bastion has lost the control plane of the Shoot: an operator has declared the
+// Seed gone, or another one runs the control plane. Before a hand-over the machines of Bastions are removed. A Shoot
+// that does not exist proves nothing: the gardenlet removes the machine.
+func abandoned(bastion *operationsv1alpha1.Bastion, shoot *corev1beta1.Shoot) bool {
+	if shoot == nil || ptr.Equal(shoot.Spec.SeedName, bastion.Spec.SeedName) {
+		return false
+	}
+	return shoot.SourceIsDead() || !ptr.Equal(shoot.Status.SeedName, bastion.Spec.SeedName)
+}
+
 func lastBeat(bastion *operationsv1alpha1.Bastion) string {
 	if at := bastion.Status.LastHeartbeatTimestamp; at != nil {
 		return at.UTC().Format(time.RFC3339)

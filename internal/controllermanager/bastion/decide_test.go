@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
@@ -33,6 +34,55 @@ func aShoot() *corev1beta1.Shoot {
 		Spec: corev1beta1.ShootSpec{SeedName: ptr.To("blue"), Provider: corev1beta1.Provider{
 			Type: "local", Workers: make([]corev1beta1.Worker, 1),
 		}},
+	}
+}
+
+func TestAbandoned(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bound, on, dead string
+		want            bool
+	}{
+		"the Shoot stays":                        {bound: "blue", on: "blue"},
+		"it moves away":                          {bound: "red", on: "blue"},
+		"it has moved away":                      {bound: "red", on: "red", want: true},
+		"the seed is gone":                       {bound: "red", on: "blue", dead: "blue", want: true},
+		"it was taken over":                      {bound: "red", on: "red", dead: "blue", want: true},
+		"it moves here":                          {bound: "blue", on: "red"},
+		"it moves here from a seed that is gone": {bound: "blue", on: "red", dead: "red"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := aShoot()
+			s.Spec.SeedName, s.Status.SeedName = ptr.To(tc.bound), ptr.To(tc.on)
+			s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: tc.dead}
+			if got := abandoned(aBastion(), s); got != tc.want {
+				t.Errorf("abandoned() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+	if abandoned(aBastion(), nil) {
+		t.Error("a Bastion without Shoot is abandoned")
+	}
+}
+
+// Each change that may delete or release a Bastion has its reconciliation.
+func TestLeaves(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1beta1.Shoot)
+		want   bool
+	}{
+		"nothing":      {func(*corev1beta1.Shoot) {}, false},
+		"another seed": {func(s *corev1beta1.Shoot) { s.Spec.SeedName = ptr.To("red") }, true},
+		"a hand-over":  {func(s *corev1beta1.Shoot) { s.Status.SeedName = ptr.To("red") }, true},
+		"the end of its seed": {func(s *corev1beta1.Shoot) {
+			s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "blue"}
+		}, true},
+	} {
+		old, now := aShoot(), aShoot()
+		old.Status.SeedName, now.Status.SeedName = ptr.To("blue"), ptr.To("blue")
+		tc.change(now)
+		if got := leaves.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: now}); got != tc.want {
+			t.Errorf("%s: a reconciliation: %t, want %t", name, got, tc.want)
+		}
 	}
 }
 

@@ -213,7 +213,7 @@ func TestSimulateManagedSeeds(t *testing.T) {
 	})
 }
 
-// Bastions are deleted when they expire, not earlier, and when their Shoot moves.
+// Bastions are deleted when they expire, not earlier, and when their Shoot moves, even if their seed is gone.
 func TestSimulateBastions(t *testing.T) {
 	simulate(t, func(p *sim.Process) error {
 		return (&bastion.Reconciler{Garden: p.GetClient(), Live: p.GetAPIReader(), Clock: clockOf(p)}).AddToManager(p)
@@ -227,6 +227,7 @@ func TestSimulateBastions(t *testing.T) {
 			b.CreationTimestamp = now(w)
 			b.Status.ExpirationTimestamp = new(metav1.NewTime(w.Clock().Now().Add(time.Hour)))
 		}
+		s.Status.SeedName, alive.Finalizers = new("a"), []string{corev1beta1.FinalizerName} // Of a gardenlet that is gone.
 		garden.Add(s, alive.DeepCopy(), idle.DeepCopy())
 		moves, until := false, w.Clock().Now().Add(time.Hour)
 		w.Always("a Bastion that is kept alive stays", func() error {
@@ -245,6 +246,13 @@ func TestSimulateBastions(t *testing.T) {
 		moves = true
 		w.Change("move the Shoot", garden, func(context.Context, client.Client) error {
 			return garden.Edit(s, func() { s.Spec.SeedName = new("b") })
+		})
+		w.Faults(50)
+		w.Eventually(50, "the Bastion of the Shoot is being deleted", func() error {
+			return is(garden.Exists(alive) && alive.DeletionTimestamp != nil, "it is %+v", alive.ObjectMeta)
+		})
+		w.Change("declare the seed gone", garden, func(context.Context, client.Client) error {
+			return garden.Edit(s, func() { s.Annotations = map[string]string{corev1beta1.AnnotationSourceIsDead: "a"} })
 		})
 		w.Faults(50)
 		w.Eventually(50, "the Bastion of the Shoot is gone", func() error { return is(!garden.Exists(alive), "it exists") })

@@ -25,6 +25,10 @@ import (
 // if the Shoot cannot be read any more.
 const labelNamespace = "hortus.dev/bastion-namespace"
 
+// forbiddenPeriod is how soon a Bastion is read again that is in the cache, but forbidden. It is gone, and leaves the
+// cache soon, or it is new to a replica of the API server.
+const forbiddenPeriod = 2 * time.Second
+
 // Reconciler has the machines of Bastions made, and removed.
 type Reconciler struct {
 	Garden client.Client // Direct reads and writes: decisions depend on the newest Shoot.
@@ -37,7 +41,11 @@ type Reconciler struct {
 
 // Reconcile makes one pass over a Bastion. It may stop after any write and be repeated.
 func (r *Reconciler) Reconcile(ctx context.Context, bastion *operationsv1alpha1.Bastion) (reconcile.Result, error) {
-	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(bastion), bastion); err != nil {
+	err := r.Garden.Get(ctx, client.ObjectKeyFromObject(bastion), bastion)
+	switch {
+	case apierrors.IsForbidden(err): // The API server forbids what is not known to be on the seed.
+		return reconcile.Result{RequeueAfter: forbiddenPeriod}, nil
+	case err != nil:
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if ptr.Deref(bastion.Spec.SeedName, "") != r.SeedName {
@@ -92,10 +100,13 @@ func (r *Reconciler) ensure(
 	ctx context.Context, bastion *operationsv1alpha1.Bastion,
 ) (extensionobject.Progress, error) {
 	shoot, err := r.shoot(ctx, bastion)
-	if err != nil {
+	blocked := decide(shoot, r.SeedName)
+	switch {
+	case apierrors.IsForbidden(err): // The gardenlet may read all Shoots of its seed.
+		blocked = &obstacle{reasonMoves, "The Shoot is on another Seed, or does not exist."}
+	case err != nil:
 		return extensionobject.Progress{}, err
 	}
-	blocked := decide(shoot, r.SeedName)
 	script, err := userData(bastion.Spec.SSHPublicKey)
 	if blocked == nil && err != nil {
 		blocked = &obstacle{reasonInvalidKey, err.Error()}

@@ -1,6 +1,7 @@
 package bastion
 
 import (
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -314,6 +317,35 @@ func TestUserDataStays(t *testing.T) {
 	if string(got.Spec.UserData) != string(o.Spec.UserData) || got.Spec.Ingress[0].IPBlock.CIDR != "192.0.2.9/32" {
 		t.Errorf("the extension Bastion is %+v", got.Spec)
 	}
+}
+
+// The seed authorizer forbids to read what is gone, or on another seed.
+func TestForbidden(t *testing.T) {
+	w := newWorld(t, aShoot(), aBastion())
+	w.step()
+	forbidden, garden := map[string]bool{}, w.Garden.(client.WithWatch)
+	w.Garden = interceptor.NewClient(garden, interceptor.Funcs{
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+		) error {
+			if forbidden[key.Name] {
+				return apierrors.NewForbidden(schema.GroupResource{}, key.Name, nil)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	forbidden["apple"] = true
+	w.want("the Shoot is on another seed", w.step(), "False ShootMoves")
+	if w.object() != nil {
+		t.Error("a Shoot of another seed has an extension Bastion")
+	}
+	forbidden["cli-1"] = true
+	result, err := w.Reconcile(t.Context(), aBastion())
+	if err != nil || result.RequeueAfter != forbiddenPeriod {
+		t.Errorf("the Bastion is gone: %+v, %v", result, err)
+	}
+	forbidden["cli-1"], forbidden["apple"] = false, false
+	w.want("the API server did not know it yet", w.step(), "Progressing BastionPending")
 }
 
 func TestBastionsOfOthers(t *testing.T) {

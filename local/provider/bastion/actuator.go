@@ -30,20 +30,15 @@ const (
 	cloudProvider = "cloudprovider"
 	// tagBastion names the Bastion, for people.
 	tagBastion = "cluster.hortus.dev/bastion"
-	// roleBastion distinguishes bastions from nodes.
-	roleBastion = "bastion"
 )
 
 // Cloud is the part of the cloud the Actuator needs.
 type Cloud interface {
 	ListNetworks(ctx context.Context, f cloud.Filter) ([]cloud.Network, error)
-	ListInstances(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error)
 	CreateInstance(ctx context.Context, in cloud.CreateInstance) (*cloud.Instance, error)
-	DeleteInstance(ctx context.Context, id string) error
-	ListLoadBalancers(ctx context.Context, f cloud.Filter) ([]cloud.LoadBalancer, error)
 	CreateLoadBalancer(ctx context.Context, in cloud.CreateLoadBalancer) (*cloud.LoadBalancer, error)
 	UpdateLoadBalancer(ctx context.Context, id string, in cloud.UpdateLoadBalancer) (*cloud.LoadBalancer, error)
-	DeleteLoadBalancer(ctx context.Context, id string) error
+	Remover
 }
 
 // Actuator acts on Bastions.
@@ -75,7 +70,7 @@ func name(bastion *extensionsv1alpha1.Bastion) string {
 
 func tags(bastion *extensionsv1alpha1.Bastion) map[string]string {
 	return map[string]string{
-		v1alpha1.TagCluster: bastion.Namespace, v1alpha1.TagRole: roleBastion, tagBastion: bastion.Name,
+		v1alpha1.TagCluster: bastion.Namespace, v1alpha1.TagRole: v1alpha1.RoleBastion, tagBastion: bastion.Name,
 	}
 }
 
@@ -185,7 +180,7 @@ func (a *Actuator) Migrate(
 	return extension.Done(), nil
 }
 
-// Delete closes the way in first, and then removes the instance.
+// Delete removes the load balancer and the instance.
 func (a *Actuator) Delete(
 	ctx context.Context, bastion *extensionsv1alpha1.Bastion, _ *extension.Cluster,
 ) (extension.Result, error) {
@@ -193,29 +188,11 @@ func (a *Actuator) Delete(
 	if err != nil {
 		return extension.Result{}, err
 	}
-	balancers, err := api.ListLoadBalancers(ctx, cloud.Filter{Name: name(bastion)})
+	left, err := remove(ctx, api, cloud.Filter{Name: name(bastion)})
 	if err != nil {
 		return extension.Result{}, err
 	}
-	for _, balancer := range balancers {
-		if balancer.State != cloud.StateTerminating {
-			if err := api.DeleteLoadBalancer(ctx, balancer.ID); cloud.IgnoreNotFound(err) != nil {
-				return extension.Result{}, err
-			}
-		}
-	}
-	instances, err := api.ListInstances(ctx, cloud.Filter{Name: name(bastion)})
-	if err != nil {
-		return extension.Result{}, err
-	}
-	for _, instance := range instances {
-		if instance.State != cloud.StateTerminating {
-			if err := api.DeleteInstance(ctx, instance.ID); cloud.IgnoreNotFound(err) != nil {
-				return extension.Result{}, err
-			}
-		}
-	}
-	if len(balancers)+len(instances) > 0 {
+	if left > 0 {
 		return extension.Waiting("The load balancer and the instance are being deleted", recheck), nil
 	}
 	return extension.Done(), nil

@@ -146,11 +146,14 @@ func TestUserData(t *testing.T) {
 	if files[userScriptPath] != script {
 		t.Errorf("the machine gets the user data %q, want %q", files[userScriptPath], script)
 	}
-	for _, rule := range []string{
-		"ip saddr 10.250.0.1 tcp dport 22 accept", "ip daddr 10.250.0.0/16 tcp dport 22 accept",
+	rest := files[firewallPath]
+	for _, rule := range []string{ // In this order: the gateway is in the network.
+		"ip saddr 10.250.0.1 tcp dport 22 accept", "ct state established,related accept", "ip daddr 10.250.0.1 drop",
+		"ip daddr 10.250.0.0/16 tcp dport 22 accept",
 	} {
-		if !strings.Contains(files[firewallPath], rule) {
-			t.Errorf("the firewall has no rule %q:\n%s", rule, files[firewallPath])
+		var found bool
+		if _, rest, found = strings.Cut(rest, rule); !found {
+			t.Errorf("the firewall has no rule %q after those before it:\n%s", rule, files[firewallPath])
 		}
 	}
 	check := exec.Command("sh", "-n")

@@ -39,15 +39,15 @@ func userData(script []byte, cidr, gateway string) ([]byte, error) {
 		file(userScriptPath, 0o700, string(script)),
 		file(scriptPath, 0o700, commands),
 		file(configPath, 0o600, serverConfiguration),
-		file(firewallPath, 0o600, fmt.Sprintf(firewall, from, network.Masked())),
+		file(firewallPath, 0o600, fmt.Sprintf(firewall, from, from, network.Masked())),
 	}, []extensionsv1alpha1.Unit{{
 		Name: unitName, Enable: ptr.To(true), Command: ptr.To(extensionsv1alpha1.CommandStart), Content: ptr.To(unitContent),
 	}})
 }
 
 // firewall lets in what comes from the load balancer, whose connections have the address of the gateway, and lets out
-// connections to SSH servers in the Shoot's network. All else is dropped, so the bastion is a way to nodes only. The
-// first two lines make it repeatable.
+// connections to SSH servers in the Shoot's network, except to the gateway, which is the host of the cloud. All else is
+// dropped, so the bastion is a way to nodes only. The first two lines make it repeatable.
 const firewall = `table inet bastion
 delete table inet bastion
 table inet bastion {
@@ -61,6 +61,7 @@ table inet bastion {
     type filter hook output priority 0; policy drop;
     ct state established,related accept
     oif lo accept
+    ip daddr %s drop
     ip daddr %s tcp dport 22 accept
   }
   chain forward {

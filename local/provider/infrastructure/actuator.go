@@ -16,6 +16,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension"
 	"hortus.dev/hortus/local/cloud"
+	"hortus.dev/hortus/local/provider/bastion"
 	"hortus.dev/hortus/local/provider/v1alpha1"
 )
 
@@ -30,6 +31,7 @@ type Cloud interface {
 	ListVolumes(ctx context.Context, f cloud.Filter) ([]cloud.Volume, error)
 	DetachVolume(ctx context.Context, id, instanceID string) (*cloud.Volume, error)
 	DeleteVolume(ctx context.Context, id string) error
+	bastion.Remover
 }
 
 // Actuator acts on Infrastructures.
@@ -136,7 +138,8 @@ func (a *Actuator) Migrate(
 	return extension.Done(), nil
 }
 
-// Delete removes the Shoot's leftover volumes, and then the network; the cloud refuses while instances are in it.
+// Delete removes the Shoot's leftover volumes and bastions, and then the network; the cloud refuses while instances are
+// in it. Usually there are no bastions: the Bastions were deleted before, except on a seed that is gone.
 func (a *Actuator) Delete(
 	ctx context.Context, infra *extensionsv1alpha1.Infrastructure, _ *extension.Cluster,
 ) (extension.Result, error) {
@@ -150,6 +153,12 @@ func (a *Actuator) Delete(
 	}
 	if left > 0 {
 		return extension.Waiting(fmt.Sprintf("%d volumes are being deleted", left), recheck), nil
+	}
+	if left, err = bastion.RemoveAll(ctx, api, infra.Namespace); err != nil {
+		return extension.Result{}, err
+	}
+	if left > 0 {
+		return extension.Waiting("Bastions are being deleted", recheck), nil
 	}
 	found, err := api.ListNetworks(ctx, cloud.Filter{Name: networkName(infra)})
 	if err != nil {

@@ -3,6 +3,7 @@ package infrastructure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -72,6 +73,57 @@ func TestDeletionTakesVolumesAlong(t *testing.T) {
 				t.Errorf("volumes are %+v, want the other Shoot's", left)
 			}
 		})
+	}
+}
+
+// TestDeletionTakesBastionsAlong deletes an Infrastructure while the cloud has a bastion of the Shoot that a dead seed
+// has left, and a bastion of another Shoot.
+func TestDeletionTakesBastionsAlong(t *testing.T) {
+	c := cloudtest.Start(t, cloudtest.Options{})
+	ctx, infra := t.Context(), newInfrastructure()
+	for i, namespace := range []string{infra.Namespace, "shoot--dev--b"} {
+		tags := map[string]string{v1alpha1.TagCluster: namespace, v1alpha1.TagRole: v1alpha1.RoleBastion}
+		instance, err := c.Client.CreateInstance(ctx, cloud.CreateInstance{
+			Name: "bastion-" + namespace, MachineType: "small", Image: "hortus.dev/machine:1.0.0", Tags: tags,
+			NetworkID: c.Network(t, namespace, fmt.Sprintf("10.%d.0.0/24", i)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Client.CreateLoadBalancer(ctx, cloud.CreateLoadBalancer{
+			Name: "bastion-" + namespace, Tags: tags, AllowedCIDRs: []string{"192.0.2.7/32"},
+			Listeners: []cloud.Listener{{Port: 22, Targets: []cloud.Target{{InstanceID: instance.ID, Port: 22}}}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &Actuator{Cloud: func(context.Context, client.Reader, corev1.SecretReference) (Cloud, error) {
+		return c.Client, nil
+	}}
+	c.Eventually(t, "the deletion is done", func() bool {
+		result, err := a.Delete(ctx, infra, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.IsDone()
+	})
+	var left []string
+	instances, err := c.Client.ListInstances(ctx, cloud.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, instance := range instances {
+		left = append(left, instance.Name)
+	}
+	balancers, err := c.Client.ListLoadBalancers(ctx, cloud.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, balancer := range balancers {
+		left = append(left, balancer.Name)
+	}
+	if want := []string{"bastion-shoot--dev--b", "bastion-shoot--dev--b"}; !slices.Equal(left, want) {
+		t.Errorf("instances and load balancers are %v, want the other Shoot's", left)
 	}
 }
 

@@ -117,9 +117,11 @@ type MachineSpec struct {
 // Tags on all instances of a Shoot.
 const (
 	TagCluster = "cluster.hortus.dev/name" // Technical ID of the Shoot.
-	TagRole    = "cluster.hortus.dev/role" // RoleNode.
-	TagPool    = "cluster.hortus.dev/pool" // Name of the worker pool.
-	RoleNode   = "node"
+	TagRole    = "cluster.hortus.dev/role" // RoleNode or RoleBastion.
+	TagPool    = "cluster.hortus.dev/pool" // Name of the worker pool; of nodes only.
+
+	RoleNode    = "node"
+	RoleBastion = "bastion"
 )
 
 // Image returns the cloud's name of a logical image.

@@ -64,15 +64,15 @@ func validateKey(key string) field.ErrorList {
 	if key == "" {
 		return nil
 	}
-	path := field.NewPath("spec", "sshPublicKey")
+	path, hidden := field.NewPath("spec", "sshPublicKey"), field.OmitValueType{} // It may be a private key by mistake.
 	_, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(key))
 	switch {
 	case err != nil:
-		return field.ErrorList{field.Invalid(path, key, "must be a public key such as ssh-ed25519 AAAA... me@example.com")}
+		return field.ErrorList{field.Invalid(path, hidden, "must be a public key such as ssh-ed25519 AAAA... me@example.com")}
 	case len(options) > 0:
-		return field.ErrorList{field.Invalid(path, key, "must have no options before the type of the key")}
+		return field.ErrorList{field.Invalid(path, hidden, "must have no options before the type of the key")}
 	case strings.TrimSpace(string(rest)) != "":
-		return field.ErrorList{field.Invalid(path, key, "must be one public key")}
+		return field.ErrorList{field.Invalid(path, hidden, "must be one public key")}
 	}
 	return nil
 }

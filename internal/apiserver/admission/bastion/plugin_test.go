@@ -87,6 +87,9 @@ func TestKeys(t *testing.T) {
 		if (len(errs) > 0) != (tc.want != "") || len(errs) > 0 && !strings.Contains(errs[0].Detail, tc.want) {
 			t.Errorf("%s: %v, want %q", name, errs, tc.want)
 		}
+		if len(errs) > 0 && strings.Contains(errs.ToAggregate().Error(), tc.key) {
+			t.Errorf("%s: the error contains the key, which may be a private one: %v", name, errs)
+		}
 	}
 	golden.Messages(t, messages)
 }

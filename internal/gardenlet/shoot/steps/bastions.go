@@ -21,7 +21,7 @@ var (
 		Remove:  use2(removeBastions),
 		Recheck: recheck, // They are not watched with the Shoot.
 	}
-	// BastionsRemoved: bastions do not move with a control plane.
+	// BastionsRemoved: bastions do not move with a control plane, not even from a seed that was given up as dead.
 	BastionsRemoved = &flow.Step[*Scope]{
 		Name:    "bastions-removed",
 		SkipIf:  when(workerless),

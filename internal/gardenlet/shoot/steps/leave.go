@@ -22,9 +22,10 @@ import (
 func StopLeftover() *flow.Graph[*Scope] { return flow.New(LeftoverStopped) }
 
 // RemoveLeftover removes all leftovers without touching the cluster or the provider, which belong to the other seed
-// now. No extension is involved; finalizers are removed first.
+// now. Extensions are involved only in the deletion of Bastions, whose machines belong to nobody else. Of all other
+// objects the finalizers are removed first.
 func RemoveLeftover() *flow.Graph[*Scope] {
-	return flow.New(LeftoverStopped,
+	return flow.New(LeftoverStopped, BastionsRemoved,
 		LeftoverObjectsDropped).Then(flow.Reverse(nil, Etcd)).Then(flow.Reverse(nil, Namespace))
 }
 
@@ -35,10 +36,11 @@ var (
 		Ensure:  use1(ensureLeftoverStopped),
 		Recheck: recheckPods,
 	}
-	// LeftoverObjectsDropped removes the objects that represent external resources, without deleting these.
+	// LeftoverObjectsDropped removes the objects that represent external resources, without deleting these. Until then
+	// the extension of Bastions has the credentials that it needs.
 	LeftoverObjectsDropped = &flow.Step[*Scope]{
 		Name:    "leftover-objects-dropped",
-		After:   []*flow.Step[*Scope]{LeftoverStopped},
+		After:   []*flow.Step[*Scope]{LeftoverStopped, BastionsRemoved},
 		Ensure:  use2(ensureLeftoverObjectsDropped),
 		Recheck: recheckPods,
 	}

@@ -13,6 +13,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/networkpolicy"
 )
@@ -85,6 +86,15 @@ func removeNamespace(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 		return flow.Done(), nil
 	}
 	if ns.DeletionTimestamp.IsZero() {
+		// Another controller may create one until it has seen the end of the Shoot. Its extension could not delete it
+		// without the credentials, which are removed with the namespace.
+		bastions, err := extensionobject.Bastions.List(ctx, seed, seed.namespace)
+		if err != nil {
+			return flow.Outcome{}, err
+		}
+		if len(bastions) > 0 {
+			return waitingFor(bastions[0], " still exists"), nil
+		}
 		left, err := removeWorkloads(ctx, seed)
 		if err != nil {
 			return flow.Outcome{}, err

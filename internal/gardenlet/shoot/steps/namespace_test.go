@@ -4,11 +4,46 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
 )
+
+// A Bastion that was created after the others were removed keeps its credentials.
+func TestNamespaceWaitsForBastions(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, extensionsv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bastion := &extensionsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "b"}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
+	seed := fake.NewClientBuilder().WithScheme(scheme).WithObjects(ns.DeepCopy(), bastion.DeepCopy()).Build()
+	for _, wait := range []bool{true, false} {
+		outcome, err := Namespace.Remove(t.Context(), &Scope{Values: Values{Namespace: "here"}, Seed: seed})
+		if err != nil || outcome.IsDone() {
+			t.Errorf("the removal ends with %+v, %v", outcome, err)
+		}
+		if found, err := kube.Exists(t.Context(), seed, ns); err != nil || found != wait {
+			t.Errorf("the namespace exists: %t, %v, want %t", found, err, wait)
+		}
+		if wait {
+			if err := seed.Delete(t.Context(), bastion); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
 
 func TestNamespaceDescribesTheShoot(t *testing.T) {
 	seed := &corev1beta1.Seed{}
