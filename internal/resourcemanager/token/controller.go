@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -57,12 +56,13 @@ const (
 	fieldOwner = "token-requestor"
 )
 
-// Confinement limits the ServiceAccounts that Secrets may name.
+// Confinement limits the ServiceAccounts that Secrets may name, and the lifetime of tokens to 12 h.
 type Confinement struct {
 	// Namespace has all ServiceAccounts, whatever namespace a Secret names.
 	Namespace string
-	// Prefix of the names of all ServiceAccounts.
-	Prefix string
+	// Labels returns labels of the ServiceAccount that a Secret names, which override those in the Secret's annotation;
+	// an error if the Secret may not have its tokens.
+	Labels func(ctx context.Context, secret *corev1.Secret) (map[string]string, error)
 }
 
 // Reconciler keeps tokens in the Secrets that request one.
@@ -73,7 +73,7 @@ type Reconciler struct {
 	Jitter func() float64 // In [0,1); nil is random.
 	Class  string
 	// Confined is set if those who write the Secrets may not use all ServiceAccounts of the target. Then no Secret is
-	// written to the target, and the ServiceAccounts have the label LabelRequestedIn.
+	// written to the target.
 	Confined *Confinement
 }
 
@@ -189,10 +189,6 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 		Namespace: a[resourcesv1alpha1.AnnotationServiceAccountNamespace]}}
 	if c := r.Confined; c != nil {
 		account.Namespace = c.Namespace
-		if !strings.HasPrefix(account.Name, c.Prefix) {
-			return nil, reconcile.TerminalError(fmt.Errorf("annotation %s: unsupported value: %q (must begin with %q)",
-				resourcesv1alpha1.AnnotationServiceAccountName, account.Name, c.Prefix))
-		}
 	}
 	if account.Name == "" || account.Namespace == "" {
 		return nil, reconcile.TerminalError(errors.New("the Secret names no ServiceAccount"))
@@ -204,7 +200,11 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 		}
 	}
 	if r.Confined != nil {
-		return account, r.applyConfined(ctx, account, labels, secret.Namespace)
+		required, err := r.Confined.Labels(ctx, secret)
+		if err != nil {
+			return nil, err
+		}
+		return account, r.applyConfined(ctx, account, labels, required)
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, r.Target, account, func() error {
 		account.AutomountServiceAccountToken = ptr.To(false)
@@ -222,11 +222,12 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 // applyConfined creates or updates a ServiceAccount with a request that has its name: authorizers see the names of
 // objects that are created only in such requests.
 func (r *Reconciler) applyConfined(
-	ctx context.Context, account *corev1.ServiceAccount, labels map[string]string, requestedIn string,
+	ctx context.Context, account *corev1.ServiceAccount, labels, required map[string]string,
 ) error {
 	account.AutomountServiceAccountToken = ptr.To(false)
-	account.Labels = maps.Clone(labels)
-	metav1.SetMetaDataLabel(&account.ObjectMeta, resourcesv1alpha1.LabelRequestedIn, requestedIn)
+	account.Labels = map[string]string{}
+	maps.Copy(account.Labels, labels)
+	maps.Copy(account.Labels, required)
 	return kube.Apply(ctx, r.Target, account, fieldOwner)
 }
 
@@ -239,6 +240,9 @@ func (r *Reconciler) request(
 		if lifetime, err = time.ParseDuration(text); err != nil {
 			return "", time.Time{}, reconcile.TerminalError(fmt.Errorf("read lifetime: %w", err))
 		}
+	}
+	if r.Confined != nil {
+		lifetime = min(lifetime, defaultLifetime)
 	}
 	request := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime / time.Second))},
