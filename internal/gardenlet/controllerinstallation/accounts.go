@@ -31,13 +31,22 @@ func (r *Reconciler) access(
 }
 
 // endAccess ends the access that an extension had, at once: tokens are invalid without their ServiceAccount. It is
-// called before the Secret with the token is deleted.
+// called before the Secret with the token is deleted, which therefore exists until the ServiceAccount is deleted. The
+// token is removed first: should the extension have access again before the Secret is deleted, a token is missing, and
+// the invalid one is not used any more.
 func (r *Reconciler) endAccess(ctx context.Context, installation *corev1beta1.ControllerInstallation) error {
-	had, err := kube.Exists(ctx, r.Seed, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespaceOf(installation), Name: gardenAccessSecret,
-	}})
+	}}
+	had, err := kube.Exists(ctx, r.Seed, secret)
 	if err != nil || !had {
 		return err
+	}
+	before := secret.DeepCopy()
+	delete(secret.Data, keyToken)
+	delete(secret.Annotations, resourcesv1alpha1.AnnotationTokenRenewTimestamp)
+	if err := r.Seed.Patch(ctx, secret, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the token from Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return r.deleteAccount(ctx, accountOf(installation))
 }

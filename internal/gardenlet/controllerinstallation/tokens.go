@@ -2,16 +2,22 @@ package controllerinstallation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
+
+// errNotInjected is why the Secret for injected kubeconfigs gets no token.
+var errNotInjected = errors.New("the ControllerDeployment does not set injectGardenKubeconfig")
 
 // TokenPolicy decides which Secrets in a seed may have tokens of which ServiceAccounts in the garden. Components of
 // Shoots and extensions write Secrets in the seed, so neither labels nor annotations of a Secret prove whose it is: its
@@ -43,10 +49,31 @@ func (p *TokenPolicy) Labels(ctx context.Context, secret *corev1.Secret) (map[st
 			"metadata.annotations[%s]: unsupported value: %q (must be %q, or begin with %q)",
 			resourcesv1alpha1.AnnotationServiceAccountName, account, secret.Namespace, secret.Namespace+"."))
 	}
+	if secret.Name == gardenAccessSecret {
+		if err := p.injected(ctx, installation); err != nil {
+			return nil, err
+		}
+	}
 	return map[string]string{
 		labelRegistration:                  installation.Spec.RegistrationRef.Name,
 		resourcesv1alpha1.LabelRequestedIn: secret.Namespace,
 	}, nil
+}
+
+// injected returns an error unless the deployment of an extension requests access to the garden. When it does not any
+// more, the Secret exists for a while; the ServiceAccount must not be created again by then. The error is not terminal:
+// the deployment may request access again without a change of the Secret.
+func (p *TokenPolicy) injected(ctx context.Context, installation *corev1beta1.ControllerInstallation) error {
+	if ref := installation.Spec.DeploymentRef; ref != nil {
+		deployment := &corev1v1.ControllerDeployment{}
+		if err := p.Garden.Get(ctx, client.ObjectKey{Name: ref.Name}, deployment); err != nil {
+			return fmt.Errorf("read ControllerDeployment %q: %w", ref.Name, err)
+		}
+		if ptr.Deref(deployment.InjectGardenKubeconfig, false) {
+			return nil
+		}
+	}
+	return errNotInjected
 }
 
 // installation returns the ControllerInstallation of the extension in a namespace, nil if the namespace is not that of

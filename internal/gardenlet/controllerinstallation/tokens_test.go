@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -138,4 +139,42 @@ func gardenBuilder(t *testing.T) *fake.ClientBuilder {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(scheme)
+}
+
+// TestInjectedTokens: the Secret for injected kubeconfigs gets a token while the deployment requests access, others
+// always.
+func TestInjectedTokens(t *testing.T) {
+	for name, tc := range map[string]struct {
+		inject *bool
+		secret string
+		want   error
+	}{
+		"requested":        {inject: ptr.To(true), secret: "garden-access-extension"},
+		"not requested":    {secret: "garden-access-extension", want: errNotInjected},
+		"not any more":     {inject: ptr.To(false), secret: "garden-access-extension", want: errNotInjected},
+		"of its own chart": {secret: "garden-access-backup"},
+		"of a chart, too":  {inject: ptr.To(true), secret: "garden-access-backup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installation := noticeInstallation.DeepCopy()
+			installation.Spec.SeedRef = &corev1.ObjectReference{Name: "blue"}
+			installation.Spec.DeploymentRef = &corev1.ObjectReference{Name: "d"}
+			deployment := &corev1v1.ControllerDeployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "d"}, InjectGardenKubeconfig: tc.inject,
+			}
+			policy := &TokenPolicy{
+				Garden: gardenBuilder(t).WithObjects(installation, deployment).Build(),
+				Seed: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
+					WithObjects(desiredNamespace(installation, noticeRegistration)).Build(),
+				SeedName: "blue",
+			}
+			_, err := policy.Labels(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "extension-notice-blue", Name: tc.secret,
+				Annotations: map[string]string{resourcesv1alpha1.AnnotationServiceAccountName: "extension-notice-blue"},
+			}})
+			if err != tc.want {
+				t.Errorf("the error is %v, want %v", err, tc.want)
+			}
+		})
+	}
 }

@@ -43,6 +43,9 @@ const (
 	renewAt     = 0.8
 	renewJitter = 0.05
 
+	// checkPeriod is how often confined ServiceAccounts are checked, which are not watched: one request for each Secret.
+	checkPeriod = time.Hour
+
 	// concurrentSyncs is the number of tokens requested at once; a control plane has about ten.
 	concurrentSyncs = 5
 
@@ -51,6 +54,9 @@ const (
 
 	annotationTargetName      = "token-requestor.resources.gardener.cloud/target-secret-name"
 	annotationTargetNamespace = "token-requestor.resources.gardener.cloud/target-secret-namespace"
+	// annotationAccountUID is the UID of the confined ServiceAccount that the token is for. Tokens are invalid if the
+	// ServiceAccount is deleted, also if another one with the same name replaces it.
+	annotationAccountUID = "hortus.dev/serviceaccount-uid"
 
 	// fieldOwner of the ServiceAccounts.
 	fieldOwner = "token-requestor"
@@ -115,23 +121,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, secret *corev1.Secret) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if wait := untilRenewal(secret, inTarget, now); wait > 0 {
+	wait := untilRenewal(secret, inTarget, now)
+	if wait > 0 && r.Confined == nil {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	account, err := r.ensureAccount(ctx, secret)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if wait > 0 && secret.Annotations[annotationAccountUID] == string(account.UID) {
+		return reconcile.Result{RequeueAfter: min(wait, checkPeriod)}, nil
+	}
 	token, expires, err := r.request(ctx, secret, account)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	wait := renewalAfter(expires.Sub(now), r.jitter())
-	if err := r.store(ctx, secret, token, now.Add(wait)); err != nil {
+	wait = renewalAfter(expires.Sub(now), r.jitter())
+	if err := r.store(ctx, secret, account, token, now.Add(wait)); err != nil {
 		return reconcile.Result{}, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Renewed token", "ServiceAccount", client.ObjectKeyFromObject(account), "renewAfter",
 		wait.String())
+	if r.Confined != nil {
+		wait = min(wait, checkPeriod)
+	}
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
@@ -268,7 +281,9 @@ func (r *Reconciler) targetSecret(ctx context.Context, secret *corev1.Secret) (*
 }
 
 // store writes the token where it is wanted and then when to renew it, so that a stop in between renews it again.
-func (r *Reconciler) store(ctx context.Context, secret *corev1.Secret, token string, renew time.Time) error {
+func (r *Reconciler) store(
+	ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount, token string, renew time.Time,
+) error {
 	before := secret.DeepCopy()
 	target, err := r.targetSecret(ctx, secret)
 	if err != nil {
@@ -286,6 +301,9 @@ func (r *Reconciler) store(ctx context.Context, secret *corev1.Secret, token str
 	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationTokenRenewTimestamp,
 		renew.UTC().Format(time.RFC3339))
+	if r.Confined != nil {
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotationAccountUID, string(account.UID))
+	}
 	if err := r.Source.Patch(ctx, secret,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("patch Secret: %w", err)

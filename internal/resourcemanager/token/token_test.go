@@ -245,6 +245,36 @@ func TestConfinedTokens(t *testing.T) {
 			t.Errorf("a Secret in the target: %v", err)
 		}
 	})
+	t.Run("the ServiceAccount is replaced", func(t *testing.T) {
+		f := newFixture(t)
+		confine(f, nil, nil)
+		create := func(uid types.UID) {
+			t.Helper()
+			if err := f.target.Create(context.Background(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "seed-a", Name: "x", UID: uid}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("1")
+		for i, want := range []string{"token-1", "token-1"} {
+			if got := f.reconcile().RequeueAfter; got != time.Hour || string(f.secret().Data[dataToken]) != want {
+				t.Errorf("pass %d: checked after %v, token %q; want 1h, %q", i, got, f.secret().Data[dataToken], want)
+			}
+		}
+		found, err := account(f, "seed-a", "x")
+		if err != nil || f.target.Delete(context.Background(), found) != nil {
+			t.Fatalf("delete the ServiceAccount: %v", err)
+		}
+		create("2")
+		f.clock.SetTime(f.clock.Now().Add(time.Hour))
+		if f.reconcile(); string(f.secret().Data[dataToken]) != "token-2" {
+			t.Errorf("token %q, want another one", f.secret().Data[dataToken])
+		}
+		f.clock.SetTime(f.clock.Now().Add(12*time.Hour*8/10 - time.Minute))
+		if got := f.reconcile().RequeueAfter; got != time.Minute || len(f.requested) != 2 {
+			t.Errorf("checked after %v, %d requests; want 1m, 2", got, len(f.requested))
+		}
+	})
 	t.Run("a shorter lifetime", func(t *testing.T) {
 		f := newFixture(t, func(s *corev1.Secret) {
 			s.Annotations[resourcesv1alpha1.AnnotationTokenExpirationDuration] = "1h"
