@@ -180,6 +180,7 @@ func (r *Reconciler) objects(
 		o.invalid, o.invalidReason = err, "ValuesCannotBeRead"
 		return nil, err
 	}
+	o.secretValues = values.public != nil
 	access, err := r.access(ctx, installation, deployment)
 	if err != nil {
 		return nil, err
