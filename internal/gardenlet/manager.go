@@ -326,7 +326,10 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		(&token.Reconciler{
 			Source: m.seed.GetClient(), Target: m.gardenDirect, Clock: real, Class: resourcesv1alpha1.ClassGarden,
 			Confined: &token.Confinement{
-				Namespace: corev1beta1.SeedNamespacePrefix + c.SeedConfig.Name, Prefix: corev1beta1.ExtensionNamespacePrefix,
+				Namespace: corev1beta1.SeedNamespacePrefix + c.SeedConfig.Name,
+				Labels: (&controllerinstallation.TokenPolicy{
+					Garden: m.garden.GetClient(), Seed: m.seedDirect, SeedName: c.SeedConfig.Name,
+				}).Labels,
 			},
 		}).AddToManager(m.garden, m.seed.GetCache()),
 		(&gardenaccess.Reconciler{

@@ -54,8 +54,8 @@ func WebhookTargets(own *corev1.Namespace, namespaces []*corev1.Namespace, servi
 	return sorted(out, strings.Compare)
 }
 
-// offersWebhooks reports whether a Service in the right namespace is for the API server of a control plane, if it names
-// ports.
+// offersWebhooks reports whether a Service offers webhooks to the control plane in own. The Service is there, or in the
+// namespace of an extension that the Shoot uses. Its ports are checked by webhookPorts.
 func offersWebhooks(s *corev1.Service, own *corev1.Namespace) bool {
 	if s.DeletionTimestamp != nil || s.Spec.Type == corev1.ServiceTypeExternalName || len(s.Spec.Selector) == 0 {
 		return false // Its name leads elsewhere, or somebody else decides where.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -84,8 +85,8 @@ type visitor struct {
 }
 
 // TestExtensionsReachTheGarden installs an extension with access to the garden in both seeds, whose chart has values
-// from other objects: its pods read their own Seed, and neither Shoots of the other seed nor Secrets; their tokens are
-// renewed on request; their ServiceAccounts end with the extension.
+// from other objects: its pods read their own Seed, and neither Shoots of the other seed nor Secrets; nobody else gets
+// their tokens; these are renewed on request; their ServiceAccounts end with the extension.
 func TestExtensionsReachTheGarden(t *testing.T) {
 	story(t, bothSeeds)
 	garden := kubeconfigOf("garden")
@@ -104,6 +105,7 @@ func TestExtensionsReachTheGarden(t *testing.T) {
 		visitors[seed].reads(t, other)
 	}
 
+	step(t, "others request its tokens in vain", visitors["local-1"].keepsItsTokens)
 	step(t, "tokens are renewed on request", func(t *testing.T) {
 		v := visitors["local-2"]
 		before := v.token(t)
@@ -122,7 +124,8 @@ func TestExtensionsReachTheGarden(t *testing.T) {
 	eventually(t, "nothing of the extension is left", func() error {
 		for seed, v := range visitors {
 			left := kubectl(t, v.admin, "get", "namespace", v.namespace, "--ignore-not-found", "-o", "name") +
-				kubectl(t, garden, "-n", "seed-"+seed, "get", "serviceaccount", v.namespace, "--ignore-not-found", "-o", "name")
+				kubectl(t, garden, "-n", "seed-"+seed, "get", "serviceaccount", v.namespace, v.namespace+".more",
+					"--ignore-not-found", "-o", "name")
 			if left != "" {
 				return fmt.Errorf("for %s there is %s", seed, left)
 			}
@@ -196,8 +199,64 @@ func (v *visitor) get(t *testing.T, path string) (string, error) {
 
 func (v *visitor) token(t *testing.T) string {
 	t.Helper()
-	return kubectl(t, v.admin, "-n", v.namespace, "get", "secret", "garden-access-extension", "-o",
+	return v.tokenIn(t, v.namespace, "garden-access-extension")
+}
+
+func (v *visitor) tokenIn(t *testing.T, namespace, secret string) string {
+	t.Helper()
+	return kubectl(t, v.admin, "-n", namespace, "get", "secret", secret, "--ignore-not-found", "-o",
 		"jsonpath={.data.token}")
+}
+
+// requests creates a Secret that requests a token of the garden.
+func (v *visitor) requests(t *testing.T, namespace, account string) (string, error) {
+	t.Helper()
+	return applyText(t, v.admin, fmt.Sprintf(`apiVersion: v1
+kind: Secret
+metadata:
+  name: garden-access-more
+  namespace: %s
+  labels: {resources.gardener.cloud/purpose: token-requestor, resources.gardener.cloud/class: garden}
+  annotations: {serviceaccount.resources.gardener.cloud/name: %s}
+`, namespace, account))
+}
+
+// keepsItsTokens checks that the extension gets more tokens, and that nobody gets those of its ServiceAccount: not a
+// namespace that looks like that of an extension, another extension, or the control plane of a Shoot.
+func (v *visitor) keepsItsTokens(t *testing.T) {
+	const impostor = "extension-impostor"
+	others := []string{impostor, "extension-provider-local-" + v.seed}
+	others = append(others, strings.Fields(kubectl(t, v.admin, "get", "namespaces", "-l", "gardener.cloud/role=shoot",
+		"-o", "jsonpath={.items[*].metadata.name}"))...)
+	t.Cleanup(func() {
+		for _, namespace := range others[1:] {
+			kubectl(t, v.admin, "-n", namespace, "delete", "--ignore-not-found", "secret", "garden-access-more")
+		}
+		kubectl(t, v.admin, "delete", "--ignore-not-found", "--wait=false", "namespace", impostor)
+	})
+	kubectl(t, v.admin, "create", "namespace", impostor)
+	kubectl(t, v.admin, "label", "namespace", impostor, "gardener.cloud/role=extension",
+		"controllerregistration.core.gardener.cloud/name=visitor")
+	for i, namespace := range others {
+		// Shoots of other stories may be in deletion.
+		if out, err := v.requests(t, namespace, v.namespace); err != nil && i < 2 {
+			t.Fatalf("request a token in %s: %v\n%s", namespace, err, out)
+		}
+	}
+	if out, err := v.requests(t, v.namespace, v.namespace+".more"); err != nil {
+		t.Fatalf("request another token: %v\n%s", err, out)
+	}
+	eventually(t, "another token of the extension's own", func() error {
+		if v.tokenIn(t, v.namespace, "garden-access-more") == "" {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	for _, namespace := range others {
+		if v.tokenIn(t, namespace, "garden-access-more") != "" {
+			t.Errorf("namespace %s has a token of %s", namespace, v.namespace)
+		}
+	}
 }
 
 // reads checks what the extension may read, and what it may not.

@@ -56,20 +56,14 @@ func installedBy(installations []corev1beta1.ControllerInstallation) map[install
 	return out
 }
 
-// subjects returns the selected ServiceAccounts of extensions, ordered. Gardenlets write the labels: an account that
-// names a ControllerRegistration counts only while that is installed in the seed, so that a gardenlet cannot take over
-// the rights of an extension that runs in other seeds.
+// subjects returns the selected ServiceAccounts of extensions, ordered.
 func subjects(
 	selector labels.Selector, accounts []corev1.ServiceAccount, extensions map[installed]bool,
 ) []rbacv1.Subject {
 	var out []rbacv1.Subject
 	for i := range accounts {
 		account := &accounts[i]
-		seed, inSeed := strings.CutPrefix(account.Namespace, corev1beta1.SeedNamespacePrefix)
-		registration, named := account.Labels[labelRegistration]
-		if !inSeed || !strings.HasPrefix(account.Name, corev1beta1.ExtensionNamespacePrefix) ||
-			account.DeletionTimestamp != nil || named && !extensions[installed{registration, seed}] ||
-			!selector.Matches(labels.Set(account.Labels)) {
+		if !eligible(account, extensions) || !selector.Matches(labels.Set(account.Labels)) {
 			continue
 		}
 		out = append(out, rbacv1.Subject{
@@ -80,6 +74,26 @@ func subjects(
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return out
+}
+
+// eligible reports whether a ServiceAccount may have the rights of extensions.
+func eligible(account *corev1.ServiceAccount, extensions map[installed]bool) bool {
+	seed, inSeed := strings.CutPrefix(account.Namespace, corev1beta1.SeedNamespacePrefix)
+	if !inSeed {
+		return false
+	}
+	if !strings.HasPrefix(account.Name, corev1beta1.ExtensionNamespacePrefix) {
+		return false // It belongs to somebody else in the namespace of the Seed.
+	}
+	if account.DeletionTimestamp != nil {
+		return false
+	}
+	registration, named := account.Labels[labelRegistration]
+	if !named {
+		return true
+	}
+	// Gardenlets write the labels: they must not take over the rights of an extension that runs in other seeds.
+	return extensions[installed{registration, seed}]
 }
 
 // desired returns the binding of a role, nil without subjects.

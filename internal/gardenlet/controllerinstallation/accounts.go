@@ -3,7 +3,6 @@ package controllerinstallation
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +18,7 @@ import (
 
 // access returns the access of an extension to the garden, nil if its deployment requests none.
 func (r *Reconciler) access(
-	ctx context.Context, installation *corev1beta1.ControllerInstallation,
-	registration *corev1beta1.ControllerRegistration, deployment *corev1v1.ControllerDeployment,
+	ctx context.Context, installation *corev1beta1.ControllerInstallation, deployment *corev1v1.ControllerDeployment,
 ) (*gardenAccess, error) {
 	if !ptr.Deref(deployment.InjectGardenKubeconfig, false) {
 		return nil, nil
@@ -29,17 +27,26 @@ func (r *Reconciler) access(
 	if err != nil {
 		return nil, err
 	}
-	return newGardenAccess(installation, registration, garden)
+	return newGardenAccess(installation, garden)
 }
 
 // endAccess ends the access that an extension had, at once: tokens are invalid without their ServiceAccount. It is
-// called before the Secret with the token is deleted.
+// called before the Secret with the token is deleted, which therefore exists until the ServiceAccount is deleted. The
+// token is removed first: should the extension have access again before the Secret is deleted, a token is missing, and
+// the invalid one is not used any more.
 func (r *Reconciler) endAccess(ctx context.Context, installation *corev1beta1.ControllerInstallation) error {
-	had, err := kube.Exists(ctx, r.Seed, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespaceOf(installation), Name: gardenAccessSecret,
-	}})
+	}}
+	had, err := kube.Exists(ctx, r.Seed, secret)
 	if err != nil || !had {
 		return err
+	}
+	before := secret.DeepCopy()
+	delete(secret.Data, keyToken)
+	delete(secret.Annotations, resourcesv1alpha1.AnnotationTokenRenewTimestamp)
+	if err := r.Seed.Patch(ctx, secret, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the token from Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return r.deleteAccount(ctx, accountOf(installation))
 }
@@ -52,7 +59,7 @@ func (r *Reconciler) deleteAccounts(ctx context.Context, installation *corev1bet
 		return fmt.Errorf("list ServiceAccounts of the extension: %w", err)
 	}
 	for i := range accounts.Items {
-		if name := accounts.Items[i].Name; strings.HasPrefix(name, corev1beta1.ExtensionNamespacePrefix) {
+		if name := accounts.Items[i].Name; ownsAccount(namespaceOf(installation), name) {
 			if err := r.deleteAccount(ctx, name); err != nil {
 				return err
 			}

@@ -1,7 +1,11 @@
 package controllerinstallation
 
 import (
+	"fmt"
+	"slices"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -22,6 +26,7 @@ type observed struct {
 	resource      *resourcesv1alpha1.ManagedResource
 	usedBy        string // An object in the seed that needs the extension.
 	unregistered  bool   // The ControllerRegistration is being deleted.
+	secretValues  bool   // The chart has values of Secrets.
 }
 
 // required says whether the extension may be removed. Nothing else than that makes a difference to the
@@ -74,16 +79,33 @@ func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []
 			}
 			message := "The resource-manager has not reported yet."
 			if source != nil {
-				message = source.Message
+				message = o.messageOf(source)
 			}
 			set(row.kind, pending, row.pending, message)
 		case source.Status == corev1beta1.ConditionTrue:
-			set(row.kind, corev1beta1.ConditionTrue, row.yes, textOr(source.Message, row.text))
+			set(row.kind, corev1beta1.ConditionTrue, row.yes, textOr(o.messageOf(source), row.text))
 		default:
-			set(row.kind, corev1beta1.ConditionFalse, row.no, source.Message)
+			set(row.kind, corev1beta1.ConditionFalse, row.no, o.messageOf(source))
 		}
 	}
 	return conditions
+}
+
+// withoutValues are reasons of a ManagedResource's conditions whose messages contain nothing of the objects.
+var withoutValues = []string{
+	resourcesv1alpha1.ReasonApplyProgressing, resourcesv1alpha1.ReasonApplySucceeded,
+	resourcesv1alpha1.ReasonChecksPending,
+	resourcesv1alpha1.ReasonResourcesHealthy, resourcesv1alpha1.ReasonResourcesRolledOut,
+}
+
+// messageOf returns the message of a condition of the ManagedResource for readers of the ControllerInstallation. Errors
+// of API servers, which are also in the status of objects, repeat invalid values.
+func (o *observed) messageOf(source *corev1beta1.Condition) string {
+	if !o.secretValues || slices.Contains(withoutValues, source.Reason) {
+		return source.Message
+	}
+	return fmt.Sprintf("See the condition %s of ManagedResource %s in the seed: the message is left out here because it "+
+		"may contain values of the Secrets in resources.", source.Type, client.ObjectKeyFromObject(o.resource))
 }
 
 // sourceCondition returns a condition of the ManagedResource, nil if it speaks of an older spec.

@@ -3,9 +3,7 @@ package controllerinstallation
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 
@@ -53,17 +51,12 @@ type gardenAccess struct {
 
 // newGardenAccess returns the access of an extension to the garden, which garden describes without credentials.
 func newGardenAccess(
-	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
-	garden pki.Kubeconfig,
+	installation *corev1beta1.ControllerInstallation, garden pki.Kubeconfig,
 ) (*gardenAccess, error) {
 	garden.TokenFile = path.Join(gardenPath, keyToken)
 	kubeconfig, err := garden.Render()
 	if err != nil {
 		return nil, err
-	}
-	labels, err := json.Marshal(map[string]string{labelRegistration: registration.Name})
-	if err != nil {
-		return nil, fmt.Errorf("encode labels: %w", err)
 	}
 	policy, err := networkpolicy.ToGarden(namespaceOf(installation), garden.Server)
 	if err != nil {
@@ -85,8 +78,7 @@ func newGardenAccess(
 					resourcesv1alpha1.LabelClass:   resourcesv1alpha1.ClassGarden,
 				},
 				Annotations: map[string]string{
-					resourcesv1alpha1.AnnotationServiceAccountName:   accountOf(installation),
-					resourcesv1alpha1.AnnotationServiceAccountLabels: string(labels),
+					resourcesv1alpha1.AnnotationServiceAccountName: accountOf(installation),
 				},
 			},
 			Type: corev1.SecretTypeOpaque,

@@ -21,7 +21,7 @@ import (
 
 func noticeAccess(t *testing.T, server string) *gardenAccess {
 	t.Helper()
-	access, err := newGardenAccess(noticeInstallation, noticeRegistration, pki.Kubeconfig{
+	access, err := newGardenAccess(noticeInstallation, pki.Kubeconfig{
 		Name: "garden", Server: server, CAPEM: []byte("ca"),
 	})
 	if err != nil {
@@ -190,8 +190,7 @@ func TestObjectsOfGardenAccess(t *testing.T) {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{
-		resourcesv1alpha1.AnnotationServiceAccountName:   "extension-notice-blue",
-		resourcesv1alpha1.AnnotationServiceAccountLabels: `{"controllerregistration.core.gardener.cloud/name":"notice"}`,
+		resourcesv1alpha1.AnnotationServiceAccountName: "extension-notice-blue",
 	}, requested.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}

@@ -180,7 +180,8 @@ func (r *Reconciler) objects(
 		o.invalid, o.invalidReason = err, "ValuesCannotBeRead"
 		return nil, err
 	}
-	access, err := r.access(ctx, installation, registration, deployment)
+	o.secretValues = values.public != nil
+	access, err := r.access(ctx, installation, deployment)
 	if err != nil {
 		return nil, err
 	}

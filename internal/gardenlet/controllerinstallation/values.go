@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,12 +80,15 @@ func expand(helm *corev1v1.HelmControllerDeployment, references map[string]refer
 	if len(references) == 0 {
 		return out, nil
 	}
-	literal, secrets := out.values, false
+	literal := out.values
 	var err error
 	if out.values, err = expanded(literal, func(name, key string) (string, error) {
-		secrets = secrets || references[name].secret
 		return valueOf(references, name, key)
-	}); err != nil || !secrets {
+	}); err != nil {
+		return out, err
+	}
+	used, err := namesIn(literal)
+	if err != nil || !slices.ContainsFunc(used, func(name string) bool { return references[name].secret }) {
 		return out, err
 	}
 	out.public, err = expanded(literal, func(name, key string) (string, error) {
@@ -92,6 +96,16 @@ func expand(helm *corev1v1.HelmControllerDeployment, references map[string]refer
 			return "value-of-" + name + "-" + key, nil
 		}
 		return valueOf(references, name, key)
+	})
+	return out, err
+}
+
+// namesIn returns the names of the resources that values refer to.
+func namesIn(values map[string]any) ([]string, error) {
+	var out []string
+	_, err := expanded(values, func(name, _ string) (string, error) {
+		out = append(out, name)
+		return "", nil
 	})
 	return out, err
 }

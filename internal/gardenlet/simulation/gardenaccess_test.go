@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/gardenlet/controllerinstallation"
 	"hortus.dev/hortus/internal/gardenlet/gardenaccess"
 	"hortus.dev/hortus/internal/resourcemanager/token"
 	"hortus.dev/hortus/test/sim"
@@ -20,12 +20,20 @@ func TestSimulateGardenAccess(t *testing.T) {
 	sim.Run(t, func(w *sim.World) {
 		garden, cluster := w.Cluster("garden", sim.Scheme()), w.Cluster("seed", sim.Scheme())
 		garden.AddNamespaces("seed-a")
-		cluster.AddNamespaces("extension-x")
+		extension := named[corev1.Namespace]("", "extension-x")
+		extension.Labels = map[string]string{corev1beta1.LabelRole: corev1beta1.RoleExtension}
+		cluster.AddNamespaces(controlPlane)
+		cluster.Add(extension)
 		w.Process("gardenlet", garden, func(p *sim.Process) error {
 			seed := p.In(cluster)
 			r := &token.Reconciler{
 				Source: seed.GetClient(), Target: p.In(garden).Direct(), Clock: w.Clock(), Jitter: func() float64 { return 0.5 },
-				Class: resourcesv1alpha1.ClassGarden, Confined: &token.Confinement{Namespace: "seed-a", Prefix: "extension-"},
+				Class: resourcesv1alpha1.ClassGarden, Confined: &token.Confinement{
+					Namespace: "seed-a",
+					Labels: (&controllerinstallation.TokenPolicy{
+						Garden: p.In(garden).Direct(), Seed: seed.Direct(), SeedName: "a",
+					}).Labels,
+				},
 			}
 			if err := r.AddToManager(p, seed.GetCache()); err != nil {
 				return err
@@ -34,9 +42,12 @@ func TestSimulateGardenAccess(t *testing.T) {
 				Garden: p.In(garden).Direct(), Seed: seed.Direct(), SeedName: "a",
 			}).AddToManager(p)
 		})
-		garden.Add(named[corev1beta1.Seed]("", "a"))
-		asking := func(name, account string) *corev1.Secret {
-			s := named[corev1.Secret]("extension-x", name)
+		installation := named[corev1beta1.ControllerInstallation]("", "x")
+		installation.Spec.RegistrationRef.Name = "r"
+		installation.Spec.SeedRef = &corev1.ObjectReference{Name: "a"}
+		garden.Add(named[corev1beta1.Seed]("", "a"), installation)
+		asking := func(namespace, name, account string) *corev1.Secret {
+			s := named[corev1.Secret](namespace, name)
 			s.Labels = map[string]string{
 				resourcesv1alpha1.LabelPurpose: resourcesv1alpha1.PurposeTokenRequestor,
 				resourcesv1alpha1.LabelClass:   resourcesv1alpha1.ClassGarden,
@@ -47,23 +58,25 @@ func TestSimulateGardenAccess(t *testing.T) {
 			}
 			return s
 		}
-		w.Change("ask for a token", cluster, create(asking("s", "extension-x")))
-		w.Change("ask for the token of another", cluster, create(asking("other", "default")))
+		w.Change("ask for a token", cluster, create(asking("extension-x", "s", "extension-x")))
+		w.Change("ask for the token of another", cluster, create(asking("extension-x", "other", "extension-y")))
+		w.Change("ask for a token elsewhere", cluster, create(asking(controlPlane, "elsewhere", "extension-x")))
 
-		w.Always("only accounts of extensions are made", func() error {
+		w.Always("only the account of the extension is made", func() error {
 			accounts := &corev1.ServiceAccountList{}
 			if err := garden.List(context.Background(), accounts); err != nil {
 				return err
 			}
 			for _, a := range accounts.Items {
-				if a.Namespace != "seed-a" || !strings.HasPrefix(a.Name, "extension-") {
+				if a.Namespace != "seed-a" || a.Name != "extension-x" ||
+					a.Labels[resourcesv1alpha1.LabelRequestedIn] != "extension-x" {
 					return is(false, "there is %s", client.ObjectKeyFromObject(&a))
 				}
 			}
 			return nil
 		})
 		current := func() string {
-			s := asking("s", "")
+			s := asking("extension-x", "s", "")
 			cluster.Exists(s)
 			return string(s.Data["token"])
 		}

@@ -183,7 +183,7 @@ func TestSimulateControllerInstallations(t *testing.T) {
 			a.Labels = map[string]string{resourcesv1alpha1.LabelRequestedIn: requestedIn}
 			return a
 		}
-		accounts := []client.Object{account("extension-i", "extension-i"), account("extension-i-more", "extension-i")}
+		accounts := []client.Object{account("extension-i", "extension-i"), account("extension-i.more", "extension-i")}
 		others := account("extension-other", "extension-other")
 		garden.AddNamespaces("seed-a")
 		garden.Add(named[corev1beta1.Seed]("", "a"), registration, accounts[0], accounts[1], others)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -44,6 +43,9 @@ const (
 	renewAt     = 0.8
 	renewJitter = 0.05
 
+	// checkPeriod is how often confined ServiceAccounts are checked, which are not watched: one request for each Secret.
+	checkPeriod = time.Hour
+
 	// concurrentSyncs is the number of tokens requested at once; a control plane has about ten.
 	concurrentSyncs = 5
 
@@ -52,17 +54,21 @@ const (
 
 	annotationTargetName      = "token-requestor.resources.gardener.cloud/target-secret-name"
 	annotationTargetNamespace = "token-requestor.resources.gardener.cloud/target-secret-namespace"
+	// annotationAccountUID is the UID of the confined ServiceAccount that the token is for. Tokens are invalid if the
+	// ServiceAccount is deleted, also if another one with the same name replaces it.
+	annotationAccountUID = "hortus.dev/serviceaccount-uid"
 
 	// fieldOwner of the ServiceAccounts.
 	fieldOwner = "token-requestor"
 )
 
-// Confinement limits the ServiceAccounts that Secrets may name.
+// Confinement limits the ServiceAccounts that Secrets may name, and the lifetime of tokens to 12 h.
 type Confinement struct {
 	// Namespace has all ServiceAccounts, whatever namespace a Secret names.
 	Namespace string
-	// Prefix of the names of all ServiceAccounts.
-	Prefix string
+	// Labels returns labels of the ServiceAccount that a Secret names, which override those in the Secret's annotation;
+	// an error if the Secret may not have its tokens.
+	Labels func(ctx context.Context, secret *corev1.Secret) (map[string]string, error)
 }
 
 // Reconciler keeps tokens in the Secrets that request one.
@@ -73,7 +79,7 @@ type Reconciler struct {
 	Jitter func() float64 // In [0,1); nil is random.
 	Class  string
 	// Confined is set if those who write the Secrets may not use all ServiceAccounts of the target. Then no Secret is
-	// written to the target, and the ServiceAccounts have the label LabelRequestedIn.
+	// written to the target.
 	Confined *Confinement
 }
 
@@ -115,23 +121,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, secret *corev1.Secret) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if wait := untilRenewal(secret, inTarget, now); wait > 0 {
+	wait := untilRenewal(secret, inTarget, now)
+	if wait > 0 && r.Confined == nil {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	account, err := r.ensureAccount(ctx, secret)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if wait > 0 && secret.Annotations[annotationAccountUID] == string(account.UID) {
+		return reconcile.Result{RequeueAfter: min(wait, checkPeriod)}, nil
+	}
 	token, expires, err := r.request(ctx, secret, account)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	wait := renewalAfter(expires.Sub(now), r.jitter())
-	if err := r.store(ctx, secret, token, now.Add(wait)); err != nil {
+	wait = renewalAfter(expires.Sub(now), r.jitter())
+	if err := r.store(ctx, secret, account, token, now.Add(wait)); err != nil {
 		return reconcile.Result{}, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Renewed token", "ServiceAccount", client.ObjectKeyFromObject(account), "renewAfter",
 		wait.String())
+	if r.Confined != nil {
+		wait = min(wait, checkPeriod)
+	}
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
@@ -189,10 +202,6 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 		Namespace: a[resourcesv1alpha1.AnnotationServiceAccountNamespace]}}
 	if c := r.Confined; c != nil {
 		account.Namespace = c.Namespace
-		if !strings.HasPrefix(account.Name, c.Prefix) {
-			return nil, reconcile.TerminalError(fmt.Errorf("annotation %s: unsupported value: %q (must begin with %q)",
-				resourcesv1alpha1.AnnotationServiceAccountName, account.Name, c.Prefix))
-		}
 	}
 	if account.Name == "" || account.Namespace == "" {
 		return nil, reconcile.TerminalError(errors.New("the Secret names no ServiceAccount"))
@@ -204,7 +213,11 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 		}
 	}
 	if r.Confined != nil {
-		return account, r.applyConfined(ctx, account, labels, secret.Namespace)
+		required, err := r.Confined.Labels(ctx, secret)
+		if err != nil {
+			return nil, err
+		}
+		return account, r.applyConfined(ctx, account, labels, required)
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, r.Target, account, func() error {
 		account.AutomountServiceAccountToken = ptr.To(false)
@@ -222,11 +235,12 @@ func (r *Reconciler) ensureAccount(ctx context.Context, secret *corev1.Secret) (
 // applyConfined creates or updates a ServiceAccount with a request that has its name: authorizers see the names of
 // objects that are created only in such requests.
 func (r *Reconciler) applyConfined(
-	ctx context.Context, account *corev1.ServiceAccount, labels map[string]string, requestedIn string,
+	ctx context.Context, account *corev1.ServiceAccount, labels, required map[string]string,
 ) error {
 	account.AutomountServiceAccountToken = ptr.To(false)
-	account.Labels = maps.Clone(labels)
-	metav1.SetMetaDataLabel(&account.ObjectMeta, resourcesv1alpha1.LabelRequestedIn, requestedIn)
+	account.Labels = map[string]string{}
+	maps.Copy(account.Labels, labels)
+	maps.Copy(account.Labels, required)
 	return kube.Apply(ctx, r.Target, account, fieldOwner)
 }
 
@@ -239,6 +253,9 @@ func (r *Reconciler) request(
 		if lifetime, err = time.ParseDuration(text); err != nil {
 			return "", time.Time{}, reconcile.TerminalError(fmt.Errorf("read lifetime: %w", err))
 		}
+	}
+	if r.Confined != nil {
+		lifetime = min(lifetime, defaultLifetime)
 	}
 	request := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime / time.Second))},
@@ -264,7 +281,9 @@ func (r *Reconciler) targetSecret(ctx context.Context, secret *corev1.Secret) (*
 }
 
 // store writes the token where it is wanted and then when to renew it, so that a stop in between renews it again.
-func (r *Reconciler) store(ctx context.Context, secret *corev1.Secret, token string, renew time.Time) error {
+func (r *Reconciler) store(
+	ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount, token string, renew time.Time,
+) error {
 	before := secret.DeepCopy()
 	target, err := r.targetSecret(ctx, secret)
 	if err != nil {
@@ -282,6 +301,9 @@ func (r *Reconciler) store(ctx context.Context, secret *corev1.Secret, token str
 	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationTokenRenewTimestamp,
 		renew.UTC().Format(time.RFC3339))
+	if r.Confined != nil {
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotationAccountUID, string(account.UID))
+	}
 	if err := r.Source.Patch(ctx, secret,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("patch Secret: %w", err)

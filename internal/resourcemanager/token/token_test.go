@@ -199,33 +199,45 @@ func TestRenewalAfter(t *testing.T) {
 	}
 }
 
-// A gardenlet serves Secrets of many authors: they name only extensions, and write nothing to the garden.
+// A gardenlet serves Secrets of many authors: they do not choose whose tokens they get, and write nothing to the
+// garden.
 func TestConfinedTokens(t *testing.T) {
-	confine := func(f *fixture) { f.r.Confined = &Confinement{Namespace: "seed-a", Prefix: "extension-"} }
+	confine := func(f *fixture, labels map[string]string, err error) {
+		f.r.Confined = &Confinement{Namespace: "seed-a",
+			Labels: func(_ context.Context, secret *corev1.Secret) (map[string]string, error) {
+				if secret.Namespace != "cp" || secret.Name != "shoot-access-x" {
+					t.Errorf("labels for Secret %s/%s", secret.Namespace, secret.Name)
+				}
+				return labels, err
+			}}
+	}
 	account := func(f *fixture, namespace, name string) (*corev1.ServiceAccount, error) {
 		found := &corev1.ServiceAccount{}
 		return found, f.target.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, found)
 	}
-	t.Run("an extension", func(t *testing.T) {
+	t.Run("permitted", func(t *testing.T) {
 		f := newFixture(t, func(s *corev1.Secret) {
-			s.Annotations[resourcesv1alpha1.AnnotationServiceAccountName] = "extension-x"
-			s.Annotations[resourcesv1alpha1.AnnotationServiceAccountLabels] = `{"a":"b","hortus.dev/requested-in":"other"}`
+			s.Annotations[resourcesv1alpha1.AnnotationServiceAccountLabels] = `{"a":"b","registration":"of another"}`
+			s.Annotations[resourcesv1alpha1.AnnotationTokenExpirationDuration] = "8760h"
 			s.Annotations[annotationTargetName], s.Annotations[annotationTargetNamespace] = "out", "garden"
 		})
-		confine(f)
+		confine(f, map[string]string{"registration": "r", "requested-in": "cp"}, nil)
 		f.reconcile()
 		if got := string(f.secret().Data[dataToken]); got != "token-1" {
 			t.Errorf("token %q", got)
 		}
-		found, err := account(f, "seed-a", "extension-x")
+		if diff := cmp.Diff([]int64{12 * 3600}, f.requested); diff != "" {
+			t.Errorf("requested lifetimes (-want +got):\n%s", diff)
+		}
+		found, err := account(f, "seed-a", "x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]string{"a": "b", resourcesv1alpha1.LabelRequestedIn: "cp"}
+		want := map[string]string{"a": "b", "registration": "r", "requested-in": "cp"}
 		if diff := cmp.Diff(want, found.Labels); diff != "" || *found.AutomountServiceAccountToken {
 			t.Errorf("ServiceAccount %+v, labels (-want +got):\n%s", found, diff)
 		}
-		if _, err := account(f, "kube-system", "extension-x"); !apierrors.IsNotFound(err) {
+		if _, err := account(f, "kube-system", "x"); !apierrors.IsNotFound(err) {
 			t.Errorf("a ServiceAccount in the namespace that the Secret names: %v", err)
 		}
 		if err := f.target.Get(context.Background(), types.NamespacedName{Namespace: "garden", Name: "out"},
@@ -233,20 +245,55 @@ func TestConfinedTokens(t *testing.T) {
 			t.Errorf("a Secret in the target: %v", err)
 		}
 	})
-	for _, name := range []string{"default", "", "x-extension-", "Extension-x"} {
-		t.Run("not "+name, func(t *testing.T) {
-			f := newFixture(t, func(s *corev1.Secret) {
-				s.Annotations[resourcesv1alpha1.AnnotationServiceAccountName] = name
-			})
-			confine(f)
-			_, err := f.r.Reconcile(context.Background(), f.secret())
-			if !errors.Is(err, reconcile.TerminalError(nil)) || len(f.requested) > 0 {
-				t.Errorf("error %v, %d requests; want an error that is not retried, 0", err, len(f.requested))
+	t.Run("the ServiceAccount is replaced", func(t *testing.T) {
+		f := newFixture(t)
+		confine(f, nil, nil)
+		create := func(uid types.UID) {
+			t.Helper()
+			if err := f.target.Create(context.Background(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "seed-a", Name: "x", UID: uid}}); err != nil {
+				t.Fatal(err)
 			}
-			accounts := &corev1.ServiceAccountList{}
-			if err := f.target.List(context.Background(), accounts); err != nil || len(accounts.Items) > 0 {
-				t.Errorf("ServiceAccounts %+v, error %v", accounts.Items, err)
+		}
+		create("1")
+		for i, want := range []string{"token-1", "token-1"} {
+			if got := f.reconcile().RequeueAfter; got != time.Hour || string(f.secret().Data[dataToken]) != want {
+				t.Errorf("pass %d: checked after %v, token %q; want 1h, %q", i, got, f.secret().Data[dataToken], want)
 			}
+		}
+		found, err := account(f, "seed-a", "x")
+		if err != nil || f.target.Delete(context.Background(), found) != nil {
+			t.Fatalf("delete the ServiceAccount: %v", err)
+		}
+		create("2")
+		f.clock.SetTime(f.clock.Now().Add(time.Hour))
+		if f.reconcile(); string(f.secret().Data[dataToken]) != "token-2" {
+			t.Errorf("token %q, want another one", f.secret().Data[dataToken])
+		}
+		f.clock.SetTime(f.clock.Now().Add(12*time.Hour*8/10 - time.Minute))
+		if got := f.reconcile().RequeueAfter; got != time.Minute || len(f.requested) != 2 {
+			t.Errorf("checked after %v, %d requests; want 1m, 2", got, len(f.requested))
+		}
+	})
+	t.Run("a shorter lifetime", func(t *testing.T) {
+		f := newFixture(t, func(s *corev1.Secret) {
+			s.Annotations[resourcesv1alpha1.AnnotationTokenExpirationDuration] = "1h"
 		})
-	}
+		confine(f, nil, nil)
+		f.reconcile()
+		if diff := cmp.Diff([]int64{3600}, f.requested); diff != "" {
+			t.Errorf("requested lifetimes (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		f, refusal := newFixture(t), reconcile.TerminalError(errors.New("of another"))
+		confine(f, nil, refusal)
+		if _, err := f.r.Reconcile(context.Background(), f.secret()); err != refusal || len(f.requested) > 0 {
+			t.Errorf("error %v, %d requests; want %v, 0", err, len(f.requested), refusal)
+		}
+		accounts := &corev1.ServiceAccountList{}
+		if err := f.target.List(context.Background(), accounts); err != nil || len(accounts.Items) > 0 {
+			t.Errorf("ServiceAccounts %+v, error %v", accounts.Items, err)
+		}
+	})
 }
