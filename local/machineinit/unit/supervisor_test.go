@@ -194,7 +194,8 @@ func TestFailedStart(t *testing.T) {
 // Each start of a unit that has ended runs it, even at the moment when the end is known.
 func TestEachStartRuns(t *testing.T) {
 	s, starter, _ := newTest(t, map[string]string{
-		"good.service": unitFile("Type=oneshot\nExecStart=/oneshot"), "bad.service": unitFile("Type=oneshot\nExecStart=/fail"),
+		"good.service": unitFile("Type=oneshot\nExecStart=/oneshot"),
+		"bad.service":  unitFile("Type=oneshot\nExecStart=/fail"),
 	})
 	const starts = 500
 	for range starts {
