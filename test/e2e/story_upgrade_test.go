@@ -3,19 +3,18 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bytes"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"hortus.dev/hortus/internal/release"
 )
 
 const (
@@ -138,79 +137,38 @@ func lastRelease(t *testing.T) (version, commit string) {
 	return last[1], last[2]
 }
 
-// release is an earlier version of the project.
-type release struct {
-	folder string // with its sources; the program hortus is built there
+// oldVersion is an earlier version of the project.
+type oldVersion struct {
+	folder  string // With its sources.
+	program string // The hortus command.
 }
 
 // buildRelease takes the sources of a commit out of the history of this checkout, and builds the program.
-func buildRelease(t *testing.T, version, commit string) release {
+func buildRelease(t *testing.T, version, commit string) oldVersion {
 	t.Helper()
-	r := release{folder: t.TempDir()}
-	archive := exec.CommandContext(t.Context(), "git", "archive", commit)
-	archive.Dir = repository
-	var problem bytes.Buffer
-	archive.Stderr = &problem
-	sources, err := archive.Output()
+	source, err := release.Source{Folder: repository, Commit: commit}.Checkout(t.Context(),
+		filepath.Join(t.TempDir(), "source"))
 	if err != nil {
-		t.Fatalf("commit %s of %s is not in the history of this checkout, which has to be a full clone: %v\n%s",
-			commit, version, err, problem.String())
+		t.Fatalf("take the sources of %s out of the history of this checkout, which has to be a full clone: %v", version, err)
 	}
-	if err := unpack(bytes.NewReader(sources), r.folder); err != nil {
-		t.Fatal(err)
+	program, err := release.Compiler{Source: source, Version: version, Folder: t.TempDir()}.Compile(t.Context(),
+		release.Program{Name: "hortus", Package: "./cmd/hortus"}, "linux/"+runtime.GOARCH)
+	if err != nil {
+		t.Fatalf("build %s: %v", version, err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace",
-		"-ldflags", "-s -w -X hortus.dev/hortus/internal/version.Version="+version, "-o", r.program(), "./cmd/hortus")
-	build.Dir = r.folder
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", version, err, out)
-	}
-	return r
+	return oldVersion{folder: source.Folder, program: program}
 }
 
-func (r release) program() string { return filepath.Join(r.folder, ".build", "hortus") }
-
 // up brings up or changes the landscape with the release, as its users did, but with the components of this checkout.
-func (r release) up(t *testing.T) {
+func (r oldVersion) up(t *testing.T) {
 	t.Helper()
 	artifacts, err := filepath.Abs(filepath.Join(repository, ".build"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), r.program(), "up", "--artifacts", artifacts)
+	command := exec.CommandContext(t.Context(), r.program, "up", "--artifacts", artifacts)
 	command.Dir = r.folder
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("hortus up of the release: %v\n%s", err, out)
-	}
-}
-
-// unpack writes the files of a tar archive into a folder.
-func unpack(archive io.Reader, folder string) error {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for reader := tar.NewReader(archive); ; {
-		header, err := reader.Next()
-		switch {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return err
-		}
-		switch header.Typeflag {
-		case tar.TypeDir:
-			err = root.MkdirAll(filepath.Clean(header.Name), 0o755)
-		case tar.TypeReg:
-			var content []byte
-			if content, err = io.ReadAll(reader); err == nil {
-				err = root.WriteFile(header.Name, content, header.FileInfo().Mode().Perm())
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", header.Name, err)
-		}
 	}
 }
