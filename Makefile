@@ -46,13 +46,8 @@ test: ## Run the tests that decide about a change: unit, stepped on a real API s
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
 	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
 	@$(MAKE) --no-print-directory verify
-	@$(MAKE) --no-print-directory -j2 test-beside test-landscape
-
-# Stories that run alone leave half of the processors idle, which unit tests and fuzzing use meanwhile. Their output comes as a whole.
-.PHONY: test-beside
-test-beside: build
-	@MAKEFLAGS= nice -n 10 $(MAKE) --no-print-directory test-unit fuzz >$(BUILD)/test-beside.log 2>&1; code=$$?; \
-	  echo "Unit tests and fuzzing:"; cat $(BUILD)/test-beside.log; exit $$code
+	@# One after the other: each keeps the processors busy by itself. A failure does not hide those of the next.
+	@$(MAKE) --no-print-directory --keep-going test-unit fuzz test-landscape
 
 .PHONY: test-unit
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).

@@ -20,10 +20,11 @@ const (
 // sideBySide is the number of stories that run concurrently. They wait most of the time, so that three suit two cores.
 const sideBySide = 3
 
-// longStories take longer than 400 s alongside two others. None of them should be the last one, alone.
+// longStories take longer than 300 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
 	"TestEncryptionAtRest", "TestNodesOfTwoPools", "TestPoolsRollWhenTheyAreAsked", "TestShootBecomesASeed",
-	"TestTenantsReachNothingElse", "TestUpdatesInPlace", "TestWaysIntoShoot",
+	"TestSleepAndDeletion", "TestStatusTellsTheTruth", "TestTenantsReachNothingElse", "TestUpdatesInPlace",
+	"TestWaysIntoShoot",
 }
 
 // rank decides which story gets a free slot.

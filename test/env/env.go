@@ -24,6 +24,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/apiserver"
+	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
 	"hortus.dev/hortus/internal/pki"
 )
 
@@ -92,12 +93,13 @@ func WithSeedAuthorizer() Option {
 }
 
 // WithSeedsAuthorizedOnce leaves the authorization of gardenlets to the kube-apiserver, which has just decided about
-// the same request when it reaches our API server. For packages that test the work of gardenlets, not their
-// permissions: every decision is a request to the kube-apiserver and one back.
+// the same request when it reaches our API server, and lets every client ask for these decisions. For packages that
+// test the work of gardenlets, not their permissions: every decision is a request to the kube-apiserver and one back.
 func WithSeedsAuthorizedOnce() Option {
 	return WithGardenAPI(func(o *apiserver.Options) {
 		authorization := o.Recommended.Authorization
 		authorization.AlwaysAllowGroups = append(authorization.AlwaysAllowGroups, corev1beta1.SeedsGroup)
+		authorization.AlwaysAllowPaths = append(authorization.AlwaysAllowPaths, seedauthorizer.Path)
 	})
 }
 

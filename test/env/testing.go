@@ -177,7 +177,7 @@ func (e *Environment) ClientAs(t testing.TB, user string, groups ...string) clie
 // Eventually waits until a condition holds that depends on other processes. Own code is stepped instead.
 func Eventually(t testing.TB, what string, holds func() (bool, error)) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute) // Machines that run tests are busy.
 	for {
 		ok, err := holds()
 		if ok {
