@@ -1,4 +1,5 @@
-// Package machineinit manages the units of machines of the local cloud, whose process 1 reads units without being systemd.
+// Package machineinit manages the units of machines of the local cloud, whose process 1 reads units without being
+// systemd.
 package machineinit
 
 import (
