@@ -46,8 +46,16 @@ test: ## Run the tests that decide about a change: unit, stepped on a real API s
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
 	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
 	@$(MAKE) --no-print-directory verify
-	@# One after the other: each keeps the processors busy by itself. A failure does not hide those of the next.
-	@$(MAKE) --no-print-directory --keep-going test-unit fuzz test-landscape
+	@rm -f $(UNITS_DONE)
+	@STORIES_AFTER=$(abspath $(UNITS_DONE)) $(MAKE) --no-print-directory --keep-going -j2 test-beside test-landscape
+
+# Stories that run alone wait most of the time; unit tests and fuzzing run beside them. The other stories, which keep the processors busy,
+# begin afterwards. The output of unit tests comes as a whole.
+UNITS_DONE = $(BUILD)/units-done
+.PHONY: test-beside
+test-beside: build
+	@MAKEFLAGS= $(MAKE) --no-print-directory test-unit fuzz >$(BUILD)/test-beside.log 2>&1; code=$$?; touch $(UNITS_DONE); \
+	  echo "Unit tests and fuzzing:"; cat $(BUILD)/test-beside.log; exit $$code
 
 .PHONY: test-unit
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).

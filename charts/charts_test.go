@@ -51,6 +51,11 @@ func TestGardenRenders(t *testing.T) {
 	if _, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, nil); err == nil {
 		t.Error("the chart generates an encryption key although it cannot know whether there is one")
 	}
+	values["etcd"] = map[string]any{"replicas": 2}
+	_, err = chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, values)
+	if err == nil || !strings.Contains(err.Error(), "etcd.replicas: invalid value: 2 (1 or 3)") {
+		t.Errorf("an etcd of two members: %v", err)
+	}
 }
 
 // With Helm the chart creates the Secret with the key once.
@@ -126,6 +131,9 @@ func TestGardenCertificatesAreMadeOnce(t *testing.T) {
 		}
 		if host != "" && cert.VerifyHostname(host) != nil {
 			t.Errorf("%s is for %v, want %s", leaf, cert.DNSNames, host)
+		}
+		if member := "hortus-etcd-2.hortus-etcd-peer.garden.svc"; leaf == "etcd" && cert.VerifyHostname(member) != nil {
+			t.Errorf("%s is for %v, want %s", leaf, cert.DNSNames, member)
 		}
 	}
 	service := find[apiregistrationv1.APIService](t, rendered, "v1beta1.core.gardener.cloud")

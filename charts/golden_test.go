@@ -35,6 +35,15 @@ func TestGardenIsRenderedAsReviewed(t *testing.T) {
 	checkRendered(t, "garden", gardenValues(), "garden")
 }
 
+// TestGardenOfThreeMembersIsRenderedAsReviewed has no backups: members reach each other, and nothing else.
+func TestGardenOfThreeMembersIsRenderedAsReviewed(t *testing.T) {
+	values := gardenValues()
+	etcd := values["etcd"].(map[string]any)
+	etcd["replicas"] = 3
+	delete(etcd, "backup")
+	checkRendered(t, "garden", values, "garden-three-members")
+}
+
 func TestGardenletIsRenderedAsReviewed(t *testing.T) {
 	checkRendered(t, "gardenlet", map[string]any{
 		"gardenKubeconfig": "KUBECONFIG",

@@ -157,7 +157,7 @@ func TestProductDoesNotNeedTheLocalCloud(t *testing.T) {
 		{"internal/cli", "local/...", "all commands are in one program"},
 		{"internal/bench", "local/cloud", "it measures what operations cost on machines of the local cloud"},
 		{"internal/nodeagent", "local/machineinit", "its default is the control socket of machines of the local cloud"},
-		{"internal/nodeagent/units/process1", "local/machineinit/unit",
+		{"internal/nodeagent/units/machineinit", "local/machineinit/unit",
 			"it controls units through process 1 of machines of the local cloud"},
 	}
 	used := make([]bool, len(exceptions))
@@ -202,7 +202,7 @@ func TestDecisionsArePure(t *testing.T) {
 		{"internal/gardenlet/shoot/decide.go", "what is to be done with a Shoot"},
 		{"internal/gardenlet/shoot/care/checks.go internal/gardenlet/shoot/care/nodes.go internal/gardenlet/shoot/care/thresholds.go", "its conditions"},
 		{"internal/gardenlet/shoot/care/constraints.go internal/gardenlet/shoot/care/webhooks.go", "its constraints"},
-		{"internal/gardenlet/shoot/cleanup/table.go", "what is deleted in which order"},
+		{"internal/gardenlet/shoot/cleanup/order.go", "what is deleted in which order"},
 		{"internal/networkpolicy/*.go", "who may talk to whom in a seed"},
 		{"internal/resourcemanager/csr/decide.go", "which certificates nodes get"},
 		{"internal/controllermanager/csr/decide.go", "which certificates gardenlets get"},

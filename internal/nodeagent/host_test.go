@@ -17,7 +17,7 @@ import (
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/nodeagent/units"
-	"hortus.dev/hortus/internal/nodeagent/units/process1"
+	"hortus.dev/hortus/internal/nodeagent/units/machineinit"
 	"hortus.dev/hortus/local/machineinit/unit"
 )
 
@@ -152,6 +152,6 @@ func TestApplyOnAMachineOfTheLocalCloud(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	h := &host{t: t, Applier: Applier{Root: root, HostName: "node", Units: process1.New(socket)}}
+	h := &host{t: t, Applier: Applier{Root: root, HostName: "node", Units: machineinit.New(socket)}}
 	h.applyAll()
 }

@@ -30,7 +30,7 @@ import (
 
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/nodeagent/units"
-	"hortus.dev/hortus/internal/nodeagent/units/process1"
+	"hortus.dev/hortus/internal/nodeagent/units/machineinit"
 	"hortus.dev/hortus/internal/nodeagent/units/systemd"
 )
 
@@ -108,7 +108,7 @@ func hostUnits(controlSocket string) units.Manager {
 	if systemd.Booted() {
 		return systemd.Manager{}
 	}
-	return process1.New(controlSocket)
+	return machineinit.New(controlSocket)
 }
 
 // newManager caches only the objects of this node.

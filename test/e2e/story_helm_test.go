@@ -154,8 +154,8 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 			return nil
 		})
 	})
-	step(t, "another one continues with what it had", func(t *testing.T) {
-		release(t, "install")
+	step(t, "another one, with three members of etcd, continues with what it had", func(t *testing.T) {
+		release(t, "install", "--set=etcd.replicas=3")
 		if now := certificates(t); now != made {
 			t.Errorf("the Secrets of certificates and key were in versions %s, are in %s", made, now)
 		}
@@ -165,6 +165,32 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &kept); err != nil || kept.Helm["rawChart"] != "a2VwdA==" {
 			t.Errorf("what the other one had encrypted is %v (%v)", kept, err)
 		}
+	})
+	step(t, "it continues without one of them, which loses its volume and gets it back", func(t *testing.T) {
+		const member = "hortus-etcd-0"
+		lost := kubectl(t, kubeconfig, "-n", "garden", "get", "pvc", "data-"+member, "-o", "jsonpath={.metadata.uid}")
+		kubectl(t, kubeconfig, "-n", "garden", "delete", "pvc", "data-"+member, "--wait=false")
+		kubectl(t, kubeconfig, "-n", "garden", "delete", "pod", member, "--wait=false")
+		writes := 0
+		eventually(t, "the member to be back", func() error {
+			manifest := strings.ReplaceAll(innerGarden, "name: kept", fmt.Sprintf("name: written-%d", writes))
+			if out, err := applyText(t, kubeconfig, manifest); err != nil {
+				return fmt.Errorf("write %d: %w\n%s", writes, err, out)
+			}
+			writes++
+			now := kubectl(t, kubeconfig, "-n", "garden", "get", "pvc", "-l", "app=hortus-etcd", "-o",
+				`jsonpath={.items[?(@.metadata.name=="data-`+member+`")].metadata.uid}`)
+			ready := kubectl(t, kubeconfig, "-n", "garden", "get", "statefulset", "hortus-etcd", "-o",
+				"jsonpath={.status.readyReplicas}")
+			if now == "" || now == lost || ready != "3" {
+				return fmt.Errorf("%s members are ready, the volume of %s is %q", ready, member, now)
+			}
+			return nil
+		})
+		if writes < 2 {
+			t.Errorf("%d writes were possible while the member was away", writes)
+		}
+		t.Logf("%d writes meanwhile", writes)
 	})
 }
 

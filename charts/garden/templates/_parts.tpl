@@ -25,11 +25,38 @@ seccompProfile: {type: RuntimeDefault}
   matchLabelKeys: [pod-template-hash]
 {{- end }}
 
-{{/* The name of the etcd member, for which a restored data directory is created, too. */}}
+{{/* The flags of etcd that identify its member, for which a restored data directory is created, too. */}}
 {{- define "garden.etcdMember" -}}
+{{- if eq (include "garden.etcdMembers" .) "1" -}}
 - --name=hortus-etcd
 - --initial-advertise-peer-urls=http://127.0.0.1:2380
 - --initial-cluster=hortus-etcd=http://127.0.0.1:2380
+{{- else -}}
+- --name=$(POD_NAME)
+- --initial-advertise-peer-urls=https://$(POD_NAME).hortus-etcd-peer.{{ .Release.Namespace }}.svc:2380
+{{- end }}
+{{- end }}
+
+{{/* The number of members of etcd. */}}
+{{- define "garden.etcdMembers" -}}
+{{- $members := .Values.etcd.replicas | toString }}
+{{- if not (has $members (list "1" "3")) }}
+{{- fail (printf "etcd.replicas: invalid value: %s (1 or 3)" $members) }}
+{{- end }}
+{{- $members }}
+{{- end }}
+
+{{/* The addresses of etcd for the API server, which notices itself which of several members answer. */}}
+{{- define "garden.etcdServers" -}}
+{{- if eq (include "garden.etcdMembers" .) "1" -}}
+https://hortus-etcd.{{ .Release.Namespace }}.svc:2379
+{{- else -}}
+{{- $urls := list }}
+{{- range $i := until 3 }}
+{{- $urls = append $urls (printf "https://hortus-etcd-%d.hortus-etcd-peer.%s.svc:2379" $i $.Release.Namespace) }}
+{{- end }}
+{{- join "," $urls }}
+{{- end }}
 {{- end }}
 
 {{/* Secret of the certificates of API server and etcd. */}}
@@ -56,6 +83,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- $certificates = dict "ca.crt" (b64enc $ca.Cert) "ca.key" (b64enc $ca.Key) }}
 {{- range $name, $host := dict "apiserver" "hortus-apiserver" "etcd" "hortus-etcd" "etcd-client" "hortus-apiserver" }}
 {{- $names := list (printf "%s.%s.svc" $host $.Release.Namespace) "localhost" }}
+{{- if eq $name "etcd" }}{{ $names = append $names (printf "*.hortus-etcd-peer.%s.svc" $.Release.Namespace) }}{{ end }}
 {{- $leaf := genSignedCert $host nil $names 365 $ca }}
 {{- $_ := set $certificates (printf "%s.crt" $name) (b64enc $leaf.Cert) }}
 {{- $_ := set $certificates (printf "%s.key" $name) (b64enc $leaf.Key) }}

@@ -1,5 +1,5 @@
 // Package units lets the node agent manage the units of its host: package systemd does so with systemd, package
-// process1 with process 1 of machines of the local cloud. Both pass the suite in package conformance.
+// machineinit with process 1 of machines of the local cloud. Both pass the suite in package conformance.
 package units
 
 import (

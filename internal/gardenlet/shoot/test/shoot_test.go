@@ -370,6 +370,39 @@ func TestSeedMustBeReady(t *testing.T) {
 	}
 }
 
+// A change that waits for the seed is a reconciliation, not another creation.
+func TestChangeWaitsForTheSeed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	seedIs := func(status corev1beta1.ConditionStatus) {
+		w.seed.Status.Conditions[0].Status = status
+		w.must(w.Client.Status().Update(w.ctx, w.seed))
+	}
+	seedIs(corev1beta1.ConditionUnknown)
+	before := s.DeepCopy()
+	s.Spec.Purpose = ptr.To(corev1beta1.ShootPurposeProduction)
+	w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+	for range 2 {
+		var err error
+		if s, err = w.step(s); err != nil {
+			t.Fatal(err)
+		}
+		o := s.Status.LastOperation
+		if o.Type != corev1beta1.LastOperationTypeReconcile || o.State != corev1beta1.LastOperationStateError ||
+			o.Progress != 0 || !strings.Contains(o.Description, "not ready") {
+			t.Fatalf("operation = %+v, want a reconciliation that waits for the seed", o)
+		}
+	}
+	seedIs(corev1beta1.ConditionTrue)
+	w.run(s, func(s *corev1beta1.Shoot) bool {
+		if o := s.Status.LastOperation; o.Type != corev1beta1.LastOperationTypeReconcile {
+			t.Fatalf("operation = %+v, want a reconciliation", o)
+		}
+		return succeeded(s)
+	})
+}
+
 // Conditions about earlier content do not count for the newest one.
 func TestSucceededMeansThatTheNewestIsApplied(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,6 @@
-// Package process1 manages the units of machines of the local cloud, whose process 1 reads units without being systemd.
-package process1
+// Package machineinit manages the units of machines of the local cloud, whose process 1 reads units without being
+// systemd.
+package machineinit
 
 import (
 	"context"

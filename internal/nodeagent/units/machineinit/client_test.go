@@ -1,4 +1,4 @@
-package process1
+package machineinit
 
 import (
 	"context"
