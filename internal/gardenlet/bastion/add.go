@@ -41,7 +41,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error 
 		Named("bastion").
 		// The controller itself writes the status. A deletion changes the generation, too.
 		For(&operationsv1alpha1.Bastion{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(r.ofShoot), builder.WithPredicates(r.changes())).
+		Watches(&corev1beta1.Shoot{}, handler.EnqueueRequestsFromMapFunc(r.ofShoot), builder.WithPredicates(changes)).
 		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), object, toGarden)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSyncs, RateLimiter: reconnect.RateLimiter()}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
@@ -51,21 +51,11 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster) error 
 	return nil
 }
 
-// changes passes Shoots which can have a bastion now and could not before, or the other way round.
-func (r *Reconciler) changes() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false }, // Bastions are reconciled when the controller starts.
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			old, was := e.ObjectOld.(*corev1beta1.Shoot)
-			now, is := e.ObjectNew.(*corev1beta1.Shoot)
-			if !was || !is {
-				return false
-			}
-			before, after := decide(old, r.SeedName), decide(now, r.SeedName)
-			return (before == nil) != (after == nil) || before != nil && *before != *after
-		},
-	}
+// changes passes every change of a Shoot, not only those from which on it can have a bastion, or cannot: the cache may
+// miss such a change and its reversal, while the Bastion was reconciled in between.
+var changes = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false }, // Bastions are reconciled when the controller starts.
+	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 // ofShoot returns the Bastions of a Shoot.

@@ -21,12 +21,15 @@ type provider struct {
 	cloud  *sim.Cluster
 	random *rand.Rand
 	faulty bool
+	now    clock.PassiveClock
 }
 
 func newProvider(w *sim.World) *provider {
 	cloud := w.Cluster("cloud", sim.Scheme())
 	cloud.AddNamespaces("cloud")
-	return &provider{cloud: cloud, random: rand.New(rand.NewPCG(w.Random.Uint64(), 0)), faulty: true}
+	return &provider{
+		cloud: cloud, random: rand.New(rand.NewPCG(w.Random.Uint64(), 0)), faulty: true, now: w.Clock(),
+	}
 }
 
 // inCloud is the object of the cloud for an object of a kind.
@@ -48,8 +51,7 @@ type keeper[T extension.Object] struct {
 // add registers a reconciler of the extension with an Actuator.
 func (k keeper[T]) add(p *sim.Process, prototype T, adapt func(*extension.Reconciler[T])) error {
 	r := &extension.Reconciler[T]{
-		Client: p.GetClient(), Clock: clock.RealClock{}, // Of the bubble.
-		Actuator: k, Prototype: prototype, Kind: k.kind, Type: "simulated",
+		Client: p.GetClient(), Clock: k.now, Actuator: k, Prototype: prototype, Kind: k.kind, Type: "simulated",
 	}
 	adapt(r)
 	return r.SetupWithManager(p, nil)

@@ -298,6 +298,7 @@ func manage(
 	}
 	return cluster.EditStatus(mr, func() {
 		mr.Status.ObservedGeneration = mr.Generation
+		mr.Status.SecretsDataChecksum = new(managedresource.Checksum(secret))
 		mr.Status.Conditions = []corev1beta1.Condition{
 			{Type: resourcesv1alpha1.ResourcesApplied, Status: corev1beta1.ConditionTrue},
 			{Type: resourcesv1alpha1.ResourcesHealthy, Status: corev1beta1.ConditionTrue},

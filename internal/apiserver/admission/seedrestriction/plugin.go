@@ -89,6 +89,13 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if specs := fixed(object, old); specs != nil && !equality.Semantic.DeepEqual(specs[0], specs[1]) {
 		return admission.NewForbidden(a, fmt.Errorf("gardenlets may not change the spec"))
 	}
+	leaving, err := p.leaving(ctx, seed, object, old)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if leaving {
+		return admission.NewForbidden(a, fmt.Errorf("ManagedSeed %q is being deleted", seed))
+	}
 	refused, err := p.newReference(ctx, seed, object, old)
 	if err != nil {
 		return apierrors.NewInternalError(err)
@@ -178,6 +185,16 @@ func (p *plugin) configured(ctx context.Context, seed string, ref seedauthorizer
 	}
 	_, node, _ := seedauthorizer.Of(managed)
 	return slices.Contains(node.Needs, ref), nil
+}
+
+// leaving reports whether a write registers a Seed whose ManagedSeed is being deleted. The gardenlet, which would have
+// to release the Seed, is removed once there is no Seed: one that is registered afterwards would never go away.
+func (p *plugin) leaving(ctx context.Context, seed string, object, old runtime.Object) (bool, error) {
+	if _, isSeed := object.(*corev1beta1.Seed); !isSeed || old != nil {
+		return false, nil
+	}
+	managed, err := p.managedSeed(ctx, seed)
+	return managed != nil && managed.DeletionTimestamp != nil, err
 }
 
 // managedSeed returns the ManagedSeed of a Seed; nil if there is none.

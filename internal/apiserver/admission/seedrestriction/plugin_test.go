@@ -2,8 +2,10 @@ package seedrestriction
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
 	"hortus.dev/hortus/internal/apiserver/seedauthorizer"
 )
@@ -79,6 +82,13 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		i.Spec.DeploymentRef = &corev1.ObjectReference{Name: deployment}
 		return i
 	}
+	managed := func(leaving bool) *seedmanagementv1alpha1.ManagedSeed {
+		m := &seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "mine"}}
+		if leaving {
+			m.Finalizers, m.DeletionTimestamp = []string{corev1beta1.FinalizerName}, &metav1.Time{Time: time.Unix(1, 0)}
+		}
+		return m
+	}
 	gardenlet := &user.DefaultInfo{
 		Name: "gardener.cloud:system:seed:mine", Groups: []string{"gardener.cloud:system:seeds"},
 	}
@@ -88,6 +98,7 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		operation   admission.Operation
 		subresource string
 		object, old runtime.Object
+		managed     *seedmanagementv1alpha1.ManagedSeed // Of the Seed; nil if there is none.
 		allowed     bool
 	}{
 		"other users are not restricted": {
@@ -100,6 +111,17 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 		},
 		"its own Seed": {
 			operation: admission.Create, object: &corev1beta1.Seed{ObjectMeta: meta("mine")}, allowed: true,
+		},
+		"its own Seed, which is managed": {
+			operation: admission.Create, object: &corev1beta1.Seed{ObjectMeta: meta("mine")}, managed: managed(false),
+			allowed: true,
+		},
+		"a new Seed whose ManagedSeed is being deleted": {
+			operation: admission.Create, object: &corev1beta1.Seed{ObjectMeta: meta("mine")}, managed: managed(true),
+		},
+		"its Seed while its ManagedSeed is being deleted": {
+			operation: admission.Update, object: &corev1beta1.Seed{ObjectMeta: meta("mine")},
+			old: &corev1beta1.Seed{ObjectMeta: meta("mine")}, managed: managed(true), allowed: true,
 		},
 		"another Seed": {
 			operation: admission.Update, object: &corev1beta1.Seed{ObjectMeta: meta("other")},
@@ -221,7 +243,7 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			if err := corev1beta1.AddToScheme(scheme); err != nil {
+			if err := errors.Join(corev1beta1.AddToScheme(scheme), seedmanagementv1alpha1.AddToScheme(scheme)); err != nil {
 				t.Fatal(err)
 			}
 			here, there := shoot("mine", "mine"), shoot("other", "other")
@@ -231,8 +253,12 @@ func TestGardenletWritesOnlyItsOwn(t *testing.T) {
 					return seed == "mine" && strings.HasPrefix(ref.Name, "readable") || ref.Kind == seedauthorizer.Namespace ||
 						ref.Kind == seedauthorizer.Seed
 				}}
+			live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, there)
+			if tc.managed != nil {
+				live.WithObjects(tc.managed)
+			}
 			p.Objects = &hortusadmission.Objects{
-				Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, there).Build(),
+				Live: live.Build(),
 				Garden: fake.NewClientBuilder().WithObjects(secret("offered", "other, mine"), secret("offered-to-all", "*"),
 					secret("offered-to-other", "other"), secret("hidden", "")).Build(),
 			}
