@@ -47,7 +47,10 @@ func OperationRequested() predicate.Predicate {
 			own := !equality.Semantic.DeepEqual(before.GetDefaultStatus(), after.GetDefaultStatus())
 			asked := operationAnnotation(after) && (!own || !sameRequest(before, after))
 			deleting := !after.GetDeletionTimestamp().IsZero() && (!own || before.GetDeletionTimestamp().IsZero())
-			return asked || deleting
+			// A Follower has begun an operation. If that is interrupted and the Follower, which sees the object of before, finds
+			// nothing to do any more, this event is the last.
+			begun := !requested(before) && requested(after)
+			return asked || deleting || begun
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

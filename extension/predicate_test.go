@@ -29,6 +29,9 @@ func TestOwnReportsAreNoRequests(t *testing.T) {
 	reported := func(n *extensionsv1alpha1.Network) {
 		n.Status.LastOperation = &corev1beta1.LastOperation{Description: "waiting"}
 	}
+	succeeded := func(n *extensionsv1alpha1.Network) {
+		n.Status.LastOperation = &corev1beta1.LastOperation{State: corev1beta1.LastOperationStateSucceeded}
+	}
 	deleting := func(n *extensionsv1alpha1.Network) { n.DeletionTimestamp = new(metav1.Now()) }
 	another := func(n *extensionsv1alpha1.Network) { n.UID = "another" }
 	for name, tc := range map[string]struct {
@@ -48,6 +51,8 @@ func TestOwnReportsAreNoRequests(t *testing.T) {
 		"a deletion and a report in one event":      {object(), object(deleting, reported), true},
 		"another object of the same name":           {object(asked, reported), object(asked, reported, another), true},
 		"the end of a request, reported":            {object(asked, reported), object(reported), false},
+		"a success":                                 {object(reported), object(succeeded), false},
+		"the begin of what nobody has requested":    {object(succeeded), object(reported), true},
 	} {
 		if got := OperationRequested().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 			t.Errorf("%s: %t", name, got)

@@ -3,6 +3,7 @@ package provider_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,6 +98,22 @@ func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 	if found := volumes(); len(found) != 1 || found[0].ID != pv.Spec.CSI.VolumeHandle || found[0].Zone != instance.Zone {
 		t.Fatalf("volumes are %+v, want one of %q", found, pv.Spec.CSI.VolumeHandle)
 	}
+	// A controller of Kubernetes, which does not run here, binds the claim. Until then it cannot go without the volume.
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	const finalizer = "local.provider.hortus.dev/provisioning"
+	if !slices.Contains(claim.Finalizers, finalizer) {
+		t.Errorf("an unbound claim has finalizers %q, want %s", claim.Finalizers, finalizer)
+	}
+	claim.Spec.VolumeName = pv.Name
+	if err := e.Client.Update(ctx, claim); err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, "the bound claim to be released", func() (bool, error) {
+		err := e.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim)
+		return !slices.Contains(claim.Finalizers, finalizer), err
+	})
 	va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: env.Name("va")},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: csi.Driver, NodeName: node.Name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},

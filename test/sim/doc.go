@@ -27,6 +27,8 @@
 // operation depends on the seed, its name and the number of its earlier calls, so that parallel operations of a
 // controller do not influence each other's faults. Each seed has its own mix of faults.
 //
+// Requests to other things than API servers, such as a cloud, get the same faults from Process.Call.
+//
 // A failed run shows its seed, the last steps and the command that replays it. HORTUS_TEST_SEED=N runs one seed and
 // shows all steps; HORTUS_TEST_SEEDS=N tries more of them. The first seed runs twice and must do the same, so a
 // controller that writes in the order of a map is found, too.

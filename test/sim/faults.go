@@ -27,9 +27,9 @@ func (w *World) draw(what string) uint64 {
 }
 
 // faultOf returns the fault of an operation, by the seed, its name and the number of its earlier calls.
-func (w *World) faultOf(p *Process, c *Cluster, o operation) fault {
+func (w *World) faultOf(p *Process, where string, o operation) fault {
 	w.mu.Lock()
-	name := fmt.Sprintf("%s/%s/%s", p.name, c.name, o)
+	name := fmt.Sprintf("%s/%s/%s", p.name, where, o)
 	w.counts[name]++
 	n, faults := w.counts[name], w.faults
 	w.mu.Unlock()

@@ -274,7 +274,7 @@ func (p *Process) access(ctx context.Context, c *Cluster, o operation, do func()
 		return err
 	}
 	w := p.world
-	struck := w.faultOf(p, c, o)
+	struck := w.faultOf(p, c.name, o)
 	switch struck {
 	case faultRefused:
 		w.tracef("  %s %s: refused", c.name, o)
@@ -300,6 +300,40 @@ func (p *Process) access(ctx context.Context, c *Cluster, o operation, do func()
 		w.tracef("  %s %s%s", c.name, o, map[fault]string{faultLost: ", answer lost", faultCrash: ", crash"}[struck])
 		w.check()
 	}
+	switch struck {
+	case faultLost:
+		return answerLost()
+	case faultCrash:
+		w.crash(p)
+		return errCrashed
+	}
+	return nil
+}
+
+// Call makes a request of the process to something that is not an API server, such as a cloud, with the same faults: it
+// is not done, changes happen before it, its response is lost, or the process crashes after it. The request describes
+// it. The last three happen only if it writes.
+func (p *Process) Call(ctx context.Context, where, request string, write bool, do func() error) error {
+	if err := p.alive(ctx); err != nil {
+		return err
+	}
+	w := p.world
+	struck := w.faultOf(p, where, operation{verb: request, write: write})
+	switch struck {
+	case faultRefused:
+		w.tracef("  %s %s: refused", where, request)
+		return notDone()
+	case faultOverlap:
+		w.change()
+	}
+	if err := do(); err != nil || !write {
+		if err != nil {
+			w.tracef("  %s %s: %v", where, request, err)
+		}
+		return err
+	}
+	w.tracef("  %s %s%s", where, request, map[fault]string{faultLost: ", answer lost", faultCrash: ", crash"}[struck])
+	w.check()
 	switch struck {
 	case faultLost:
 		return answerLost()

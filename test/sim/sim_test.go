@@ -217,3 +217,40 @@ func TestPanicsFail(t *testing.T) {
 		t.Errorf("failures = %v", w.failures)
 	}
 }
+
+// Requests to something that is not an API server have the faults of those that are.
+func TestCallsHaveFaults(t *testing.T) {
+	seen := map[string]int{}
+	Run(t, func(w *World) {
+		c := w.Cluster("c", Scheme())
+		var process *Process
+		w.Process("caller", c, func(p *Process) error {
+			process = p
+			return nil
+		})
+		for range 20 {
+			w.Change("call", c, func(context.Context, client.Client) error {
+				done := false
+				err := process.Call(ctx, "cloud", "make", true, func() error {
+					done = true
+					return nil
+				})
+				seen[fmt.Sprintf("done %t, error %t, crash %t", done, err != nil, w.isCrashed(process))]++
+				return nil
+			})
+		}
+		w.Faults(100)
+	})
+	for _, want := range []string{
+		"done true, error false, crash false", "done false, error true, crash false", "done true, error true, crash false",
+		"done true, error true, crash true",
+	} {
+		if seen[want] == 0 {
+			t.Errorf("no call ended with %s: %v", want, seen)
+		}
+		delete(seen, want)
+	}
+	if len(seen) > 0 {
+		t.Errorf("calls ended with %v", seen)
+	}
+}

@@ -53,11 +53,14 @@ var (
 	_ extension.Follower[*extensionsv1alpha1.ControlPlane]  = &Actuator{}
 )
 
-// Watch makes the API server's start and end call the Actuator.
+// Watch makes the API server's start and end call the Actuator. Changes of the cloud controller do it, too, since the
+// cache may see the last of them after the API server's.
 func (a *Actuator) Watch(b *builder.Builder) *builder.Builder {
-	isAPIServer := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == apiServer })
+	compared := predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		return obj.GetName() == apiServer || obj.GetName() == deployment
+	})
 	return b.Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(controlPlanesOf(a.Client)),
-		builder.WithPredicates(isAPIServer))
+		builder.WithPredicates(compared))
 }
 
 // Validate checks the provider's configuration.
@@ -98,13 +101,8 @@ func (a *Actuator) Reconcile(
 	}); err != nil {
 		return extension.Result{}, err
 	}
-	if cfg.Storage.Disabled {
-		if _, err := managedresource.Delete(ctx, a.Client, cp.Namespace, managedResourceStorage, false); err != nil {
-			return extension.Result{}, err
-		}
-	} else if err := managedresource.Apply(ctx, a.Client, a.Client.Scheme(), managedresource.Set{
-		Namespace: cp.Namespace, Name: managedResourceStorage, Objects: csi.Objects(a.Image),
-	}); err != nil {
+	settled, err := a.applyStorage(ctx, cp.Namespace, cfg.Storage.Disabled)
+	if err != nil {
 		return extension.Result{}, err
 	}
 	runs, err := a.apiServerRuns(ctx, cp.Namespace)
@@ -115,10 +113,39 @@ func (a *Actuator) Reconcile(
 	if asleep(cluster, runs) {
 		replicas = 0
 	}
-	return extension.Done(), kube.Apply(ctx, a.Client, cloudcontroller.ShootDeployment(cloudcontroller.Values{
+	if err := kube.Apply(ctx, a.Client, cloudcontroller.ShootDeployment(cloudcontroller.Values{
 		Namespace: cp.Namespace, Image: a.Image, Replicas: replicas, KubeconfigSecret: kubeconfig,
 		CredentialsSecret: cp.Spec.SecretRef.Name,
-	}), fieldOwner)
+	}), fieldOwner); err != nil {
+		return extension.Result{}, err
+	}
+	if !settled && replicas > 0 { // Without API server, nothing is removed; the wake-up brings the next request.
+		return waitingForRemoval(managedResourceStorage), nil
+	}
+	return extension.Done(), nil
+}
+
+// applyStorage passes the StorageClass and the driver to the Shoot, or removes them. It reports false while they are
+// being removed: what is applied then would be removed, too.
+func (a *Actuator) applyStorage(ctx context.Context, namespace string, disabled bool) (settled bool, err error) {
+	if disabled {
+		return managedresource.Delete(ctx, a.Client, namespace, managedResourceStorage, false)
+	}
+	mr := &resourcesv1alpha1.ManagedResource{}
+	err = a.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: managedResourceStorage}, mr)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read managed resource %q: %w", managedResourceStorage, err)
+	}
+	if !mr.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	return true, managedresource.Apply(ctx, a.Client, a.Client.Scheme(), managedresource.Set{
+		Namespace: namespace, Name: managedResourceStorage, Objects: csi.Objects(a.Image),
+	})
+}
+
+func waitingForRemoval(managedResource string) extension.Result {
+	return extension.Waiting(fmt.Sprintf("Managed resource %q is being deleted", managedResource), recheck)
 }
 
 // asleep reports whether the cloud controller has nothing to do. A Shoot that is being hibernated needs it until first
@@ -228,7 +255,7 @@ func (a *Actuator) remove(
 			return extension.Result{}, err
 		}
 		if !gone {
-			return extension.Waiting(fmt.Sprintf("Managed resource %q is being deleted", name), recheck), nil
+			return waitingForRemoval(name), nil
 		}
 	}
 	return extension.Done(), nil

@@ -29,6 +29,9 @@ const (
 	annotationInstance = "local.provider.hortus.dev/instance"
 )
 
+// errStale means that the object has been changed since the cache has seen it.
+var errStale = errors.New("the object in the cache is not the newest")
+
 // Attachments attaches volumes to the instances of nodes, and detaches them.
 type Attachments struct {
 	Client client.Client
@@ -77,6 +80,8 @@ func (r *Attachments) Reconcile(ctx context.Context, va *storagev1.VolumeAttachm
 	volume, err := r.attach(ctx, va)
 	before := va.DeepCopy()
 	switch {
+	case errors.Is(err, errStale):
+		return reconcile.Result{}, nil // The event of the newer one leads here again.
 	case cloud.CodeOf(err) == cloud.CodeDependency: // Another node still uses the volume. Its detachment is an event.
 		va.Status.AttachError = r.report(err)
 		return reconcile.Result{RequeueAfter: rewatch}, r.patchStatus(ctx, va, before)
@@ -101,7 +106,7 @@ func (r *Attachments) lost(ctx context.Context, va *storagev1.VolumeAttachment) 
 		return false, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting attachment to a missing instance", "instance", instance, "node", va.Spec.NodeName)
-	if err := r.Client.Delete(ctx, va, client.Preconditions{UID: &va.UID}); client.IgnoreNotFound(err) != nil {
+	if err := deleteNewest(ctx, r.Client, va); err != nil {
 		return false, fmt.Errorf("delete VolumeAttachment %q: %w", va.Name, err)
 	}
 	return true, nil
@@ -120,8 +125,12 @@ func (r *Attachments) attach(ctx context.Context, va *storagev1.VolumeAttachment
 	metav1.SetMetaDataAnnotation(&va.ObjectMeta, annotationInstance, instance)
 	if !slices.Equal(before.Finalizers, va.Finalizers) || before.Annotations[annotationVolume] != volume ||
 		before.Annotations[annotationInstance] != instance {
-		if err := patch(ctx, r.Client, va, before); err != nil {
+		newest, err := patchNewest(ctx, r.Client, va, before)
+		if err != nil {
 			return nil, fmt.Errorf("note volume and instance: %w", err)
+		}
+		if !newest {
+			return nil, errStale
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Attaching volume", "volume", volume, "instance", instance, "node", va.Spec.NodeName)
@@ -186,7 +195,9 @@ func (r *Attachments) patchStatus(ctx context.Context, va, before *storagev1.Vol
 		before.Status.Attached == va.Status.Attached {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, va, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	// An error that the cache has not seen yet would stay.
+	err := r.Client.Status().Patch(ctx, va, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err := ignoreStale(err); err != nil {
 		return fmt.Errorf("patch status of VolumeAttachment %q: %w", va.Name, err)
 	}
 	return nil

@@ -59,7 +59,9 @@ func newSetting(t *testing.T, objects ...client.Object) *setting {
 	}
 	s.k = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
 		WithStatusSubresource(&corev1.PersistentVolume{}, &storagev1.VolumeAttachment{}).Build()
-	s.claims = &Claims{Client: s.k, Cloud: s.Client, Cluster: cluster, Recorder: events.NewFakeRecorder(10)}
+	s.claims = &Claims{
+		Client: s.k, Reader: s.k, Cloud: s.Client, Cluster: cluster, Recorder: events.NewFakeRecorder(10),
+	}
 	s.volumes = &PersistentVolumes{Client: s.k, Cloud: s.Client}
 	s.attachments = &Attachments{Client: s.k, Cloud: s.Client, Clock: clock.RealClock{}}
 	return s
@@ -234,6 +236,50 @@ func TestClaimForANodeThatIsGone(t *testing.T) {
 	}
 	if !exists(t, s.k, claim) || claim.Annotations[annotationSelectedNode] != "" || len(s.list(t)) != 0 {
 		t.Errorf("annotations are %q and volumes %+v, want a new decision of the scheduler", claim.Annotations, s.list(t))
+	}
+}
+
+// A claim that is deleted before its volume has a PersistentVolume leaves no volume behind, but never takes one that a
+// PersistentVolume has.
+func TestClaimThatEndsUnbound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*corev1.PersistentVolumeClaim)
+		objects []client.Object
+		left    int
+	}{
+		"deleted":                 {change: func(*corev1.PersistentVolumeClaim) {}},
+		"bound to another volume": {change: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "other" }},
+		"with a PersistentVolume": {
+			change: func(*corev1.PersistentVolumeClaim) {}, left: 1,
+			objects: []client.Object{&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := testClaim(tc.change, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{finalizerClaim} })
+			s := newSetting(t, testClass(), claim)
+			v, err := s.Client.CreateVolume(t.Context(), request(claim, cluster, "local-b"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range tc.objects {
+				o.(*corev1.PersistentVolume).Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: v.ID}
+				if err := s.k.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if claim.Spec.VolumeName == "" {
+				if err := s.k.Delete(t.Context(), claim); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := reconcileOne(t, s.k, s.claims, claim); err != nil {
+				t.Fatal(err)
+			}
+			if exists(t, s.k, claim) && len(claim.Finalizers) > 0 {
+				t.Errorf("the claim has finalizers %q", claim.Finalizers)
+			}
+			s.Eventually(t, "volumes are deleted", func() bool { return len(s.list(t)) == tc.left })
+		})
 	}
 }
 

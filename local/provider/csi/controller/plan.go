@@ -2,12 +2,14 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"hortus.dev/hortus/local/cloud"
 	"hortus.dev/hortus/local/provider/csi"
@@ -19,6 +21,8 @@ const (
 	annotationSelectedNode = "volume.kubernetes.io/selected-node"
 	// annotationProvisionedBy is the annotation that Kubernetes expects on a provisioned volume.
 	annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
+	// finalizerClaim keeps a claim that is not bound yet: it may have a volume without PersistentVolume.
+	finalizerClaim = "local.provider.hortus.dev/provisioning"
 	// finalizerVolume keeps a PersistentVolume until its volume is gone from the cloud.
 	finalizerVolume = "local.provider.hortus.dev/volume"
 	// directories and finalizerDirectory belong to PersistentVolumes of older Shoots, which were directories on a node.
@@ -34,6 +38,19 @@ func serves(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) 
 		storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
 	return claim.DeletionTimestamp.IsZero() && claim.Spec.VolumeName == "" && class.Provisioner == csi.Driver &&
 		(!waits || claim.Annotations[annotationSelectedNode] != "")
+}
+
+// ended reports whether an attempt to make a volume for the claim is over, finished or not.
+func ended(claim *corev1.PersistentVolumeClaim) bool {
+	return controllerutil.ContainsFinalizer(claim, finalizerClaim) &&
+		(!claim.DeletionTimestamp.IsZero() || claim.Spec.VolumeName != "")
+}
+
+// refersTo reports whether one of the PersistentVolumes, of any origin, is the volume of the cloud.
+func refersTo(all []corev1.PersistentVolume, volumeID string) bool {
+	return slices.ContainsFunc(all, func(pv corev1.PersistentVolume) bool {
+		return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == csi.Driver && pv.Spec.CSI.VolumeHandle == volumeID
+	})
 }
 
 // unsupported returns why a claim cannot be served, or "".

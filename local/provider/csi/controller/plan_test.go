@@ -105,6 +105,41 @@ func TestServesAndUnsupported(t *testing.T) {
 	}
 }
 
+func TestEnded(t *testing.T) {
+	held := func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"other", finalizerClaim} }
+	deleted := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = ptr.To(metav1.Now()) }
+	bound := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }
+	for name, tc := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		want  bool
+	}{
+		"a new claim":               {testClaim(), false},
+		"a claim that waits":        {testClaim(held), false},
+		"a bound claim":             {testClaim(held, bound), true},
+		"a deleted claim":           {testClaim(held, deleted), true},
+		"a bound claim, released":   {testClaim(bound), false},
+		"a deleted claim, released": {testClaim(deleted), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ended(tc.claim); got != tc.want {
+				t.Errorf("ended() = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestRefersTo(t *testing.T) {
+	ours := desiredVolume(testClaim(), testClass(), &cloud.Volume{ID: "vol-1", Zone: "a"})
+	foreign := ours.DeepCopy()
+	foreign.Spec.CSI.Driver, foreign.Spec.CSI.VolumeHandle = "other", "vol-2"
+	all := []corev1.PersistentVolume{{}, *ours, *foreign}
+	for id, want := range map[string]bool{"vol-1": true, "vol-2": false, "": false} {
+		if got := refersTo(all, id); got != want {
+			t.Errorf("refersTo(%q) = %v, want %v", id, got, want)
+		}
+	}
+}
+
 func TestAllowedZone(t *testing.T) {
 	zones := func(key string, values ...string) func(*storagev1.StorageClass) {
 		return func(c *storagev1.StorageClass) {

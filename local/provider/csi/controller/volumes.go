@@ -49,11 +49,11 @@ func (r *PersistentVolumes) Reconcile(ctx context.Context, pv *corev1.Persistent
 	switch step {
 	case stepDelete:
 		log.Info("Deleting released PersistentVolume")
-		if err := r.Client.Delete(ctx, pv, client.Preconditions{UID: &pv.UID}); client.IgnoreNotFound(err) != nil {
+		if err := deleteNewest(ctx, r.Client, pv); err != nil { // Its reclaim policy may have been changed.
 			return reconcile.Result{}, fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 		}
 	case stepDestroy:
-		gone, err := r.destroy(ctx, pv.Spec.CSI.VolumeHandle)
+		gone, err := r.destroy(ctx, pv)
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("delete volume of PersistentVolume %q: %w", pv.Name, err)
 		}
@@ -68,14 +68,19 @@ func (r *PersistentVolumes) Reconcile(ctx context.Context, pv *corev1.Persistent
 	return reconcile.Result{}, nil
 }
 
-// destroy deletes a volume and reports whether it is gone. While it is attached the cloud refuses; its detachment is an
-// event.
-func (r *PersistentVolumes) destroy(ctx context.Context, id string) (gone bool, err error) {
+// destroy deletes the volume of a PersistentVolume and reports whether it is gone. While it is attached the cloud
+// refuses; its detachment is an event.
+func (r *PersistentVolumes) destroy(ctx context.Context, pv *corev1.PersistentVolume) (gone bool, err error) {
+	id := pv.Spec.CSI.VolumeHandle
 	volume, err := r.Cloud.GetVolume(ctx, id)
 	switch {
 	case cloud.IsNotFound(err):
 		return true, nil
 	case err != nil || volume.State == cloud.StateTerminating || volume.InstanceID != "":
+		return false, err
+	}
+	// The reclaim policy may be another one since, and data do not come back.
+	if newest, err := patchNewest(ctx, r.Client, pv, pv.DeepCopy()); err != nil || !newest {
 		return false, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting volume", "volume", id)
