@@ -109,7 +109,7 @@ func addManagedResource(c clusters) error {
 		return fmt.Errorf("add cache of managed objects: %w", err)
 	}
 	r := &managedresource.Reconciler{
-		Source: c.mgr.GetClient(), Secrets: c.mgr.GetAPIReader(), Target: c.direct, Clock: clock.RealClock{},
+		Source: c.mgr.GetClient(), SourceReader: c.mgr.GetAPIReader(), Target: c.direct, Clock: clock.RealClock{},
 		Class: c.options.class, ClusterID: c.options.clusterID, SyncPeriod: c.options.syncPeriod,
 		GarbageCollected: c.options.enabled("garbage-collector"),
 	}

@@ -258,6 +258,9 @@ func (c *simCache) GetInformer(
 	if err != nil {
 		return nil, err
 	}
+	if err := c.cluster.defined(gvk); err != nil {
+		return nil, err
+	}
 	return informer{c.viewOf(viewKey{gvk, formOf(obj)})}, nil
 }
 

@@ -25,6 +25,8 @@ type Cluster struct {
 	store    *store
 	mapper   meta.RESTMapper
 	uncached map[schema.GroupVersionKind]bool
+	missing  map[schema.GroupVersionKind]bool // Kinds without an API.
+	writes   int                              // Guarded by the lock of the world.
 }
 
 // Uncached makes processes read objects of these kinds from the API server, as managers do with
@@ -36,6 +38,54 @@ func (c *Cluster) Uncached(objects ...client.Object) *Cluster {
 		c.uncached[gvk] = true
 	}
 	return c
+}
+
+// Define adds the API of a namespaced kind to the cluster, as a CustomResourceDefinition does.
+func (c *Cluster) Define(gvk schema.GroupVersionKind) {
+	c.setMissing(gvk, false)
+	c.mapper.(*mapper).Add(gvk, meta.RESTScopeNamespace)
+}
+
+// Undefine deletes all objects of a kind, and then its API.
+func (c *Cluster) Undefine(gvk schema.GroupVersionKind) {
+	c.world.T.Helper()
+	for _, v := range c.store.list(gvk) {
+		key := client.ObjectKeyFromObject(v.meta())
+		_, err := c.store.update(gvk, key, "", func(o map[string]any) (map[string]any, error) {
+			(&unstructured.Unstructured{Object: o}).SetFinalizers(nil)
+			return o, nil
+		})
+		if err == nil {
+			err = c.store.remove(gvk, key, nil, time.Now())
+		}
+		if client.IgnoreNotFound(err) != nil {
+			c.world.fatalf("delete %s %s: %v", gvk.Kind, key, err)
+		}
+	}
+	c.setMissing(gvk, true)
+}
+
+func (c *Cluster) setMissing(gvk schema.GroupVersionKind, missing bool) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	c.missing[gvk] = missing
+}
+
+// defined is an error if the API of a kind is missing.
+func (c *Cluster) defined(gvk schema.GroupVersionKind) error {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	if c.missing[gvk] {
+		return &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	}
+	return nil
+}
+
+// Writes is the number of requests by which processes have written to the cluster, or have tried to.
+func (c *Cluster) Writes() int {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	return c.writes
 }
 
 // Add creates objects as they are, with their status.

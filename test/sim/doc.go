@@ -35,5 +35,6 @@
 //
 // The store of a cluster implements the behaviour that controllers rely on: resource versions and conflicts,
 // generations, status apart from the rest, finalizers, server-side apply, patches, preconditions, namespaces that end
-// after their content, and garbage collection. It validates and defaults nothing.
+// after their content, garbage collection, and kinds that come and go with their definitions. It validates and defaults
+// nothing.
 package sim

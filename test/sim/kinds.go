@@ -34,7 +34,7 @@ var clusterScoped = map[string]sets.Set[string]{
 func namespaced(gvk schema.GroupVersionKind) bool { return !clusterScoped[gvk.Group].Has(gvk.Kind) }
 
 // newMapper knows all kinds of the scheme.
-func newMapper(scheme *runtime.Scheme) meta.RESTMapper {
+func newMapper(scheme *runtime.Scheme) *meta.DefaultRESTMapper {
 	m := meta.NewDefaultRESTMapper(scheme.PrioritizedVersionsAllGroups())
 	for gvk := range scheme.AllKnownTypes() {
 		if gvk.Version == runtime.APIVersionInternal {
@@ -47,6 +47,22 @@ func newMapper(scheme *runtime.Scheme) meta.RESTMapper {
 		}
 	}
 	return m
+}
+
+// mapper knows the kinds that have an API now.
+type mapper struct {
+	*meta.DefaultRESTMapper
+	cluster *Cluster
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	for _, version := range versions {
+		if err := m.cluster.defined(gk.WithVersion(version)); err != nil {
+			return nil, err
+		}
+	}
+	return m.DefaultRESTMapper.RESTMapping(gk, versions...)
 }
 
 // Scheme has all kinds of Kubernetes and of this project.

@@ -273,7 +273,15 @@ func (p *Process) access(ctx context.Context, c *Cluster, o operation, do func()
 	if err := p.alive(ctx); err != nil {
 		return err
 	}
+	if err := c.defined(o.gvk); err != nil {
+		return err
+	}
 	w := p.world
+	if o.write {
+		w.mu.Lock()
+		c.writes++
+		w.mu.Unlock()
+	}
 	struck := w.faultOf(p, c.name, o)
 	switch struck {
 	case faultRefused:

@@ -10,7 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -171,6 +174,7 @@ func TestStore(t *testing.T) {
 		applied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m"},
 			Data: map[string]string{"one": "1", "two": "2"}}
 		check("apply creates", kube.Apply(ctx, c, applied, "me") == nil)
+		check("a kind without a spec has no generation", applied.Generation == 0)
 		other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "m"},
 			Data: map[string]string{"three": "3"}}
 		check("apply adds", kube.Apply(ctx, c, other, "you") == nil && len(other.Data) == 3)
@@ -198,6 +202,47 @@ func TestStore(t *testing.T) {
 		check("the last finalizer", c.Update(ctx, pod) == nil && !c.Exists(pod))
 		w.act()
 		check("the namespace goes", !c.Exists(namespace))
+	})
+}
+
+// The API of a kind may be missing, and its objects with it.
+func TestMissingKinds(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	run(t, 0, func(w *World) {
+		c := w.Cluster("c", Scheme())
+		c.AddNamespaces("a")
+		c.Undefine(gvk)
+		var process *Process
+		w.Process("p", c, func(p *Process) error { process = p; return nil })
+		direct := process.In(c).Direct()
+		widget := func() *unstructured.Unstructured {
+			u := &unstructured.Unstructured{}
+			u.SetGroupVersionKind(gvk)
+			u.SetNamespace("a")
+			u.SetName("w")
+			u.SetFinalizers([]string{"f/f"})
+			return u
+		}
+		state := func(missing bool) {
+			t.Helper()
+			err := direct.Get(ctx, types.NamespacedName{Namespace: "a", Name: "w"}, widget())
+			_, mapErr := direct.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+			if meta.IsNoMatchError(err) != missing || meta.IsNoMatchError(mapErr) != missing {
+				t.Errorf("errors are %v and %v, want the kind to be missing: %v", err, mapErr, missing)
+			}
+		}
+		state(true)
+		c.Define(gvk)
+		state(false)
+		if err := direct.Create(ctx, widget()); err != nil || c.Writes() != 1 {
+			t.Errorf("Create() = %v, %d writes", err, c.Writes())
+		}
+		c.Undefine(gvk)
+		state(true)
+		c.Define(gvk)
+		if c.Exists(widget()) {
+			t.Error("an object is left without its kind")
+		}
 	})
 }
 

@@ -201,7 +201,10 @@ func (s *store) createLocked(gvk schema.GroupVersionKind, object map[string]any,
 	u.SetUID(types.UID(fmt.Sprintf("%08d-0000-0000-0000-000000000000", s.uids)))
 	u.SetCreationTimestamp(metav1.NewTime(now))
 	u.SetDeletionTimestamp(nil)
-	u.SetGeneration(1)
+	u.SetGeneration(0)
+	if object["spec"] != nil { // Others, such as ConfigMaps, have no generation.
+		u.SetGeneration(1)
+	}
 	if gvk.Kind == "Namespace" && gvk.Group == "" {
 		must(unstructured.SetNestedStringSlice(object, []string{"kubernetes"}, "spec", "finalizers"))
 	}
@@ -512,7 +515,9 @@ func (s *store) remove(
 	}
 	marked := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(old.object)}
 	marked.SetDeletionTimestamp(&metav1.Time{Time: now})
-	marked.SetGeneration(u.GetGeneration() + 1)
+	if u.GetGeneration() > 0 {
+		marked.SetGeneration(u.GetGeneration() + 1)
+	}
 	s.put(gvk, key, marked.Object)
 	return nil
 }

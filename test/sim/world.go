@@ -171,9 +171,10 @@ func (w *World) Clock() clock.WithTicker { return clock.RealClock{} } // Of the 
 // Cluster adds an API server without any object. It has the kinds of the scheme.
 func (w *World) Cluster(name string, scheme *runtime.Scheme) *Cluster {
 	c := &Cluster{
-		world: w, name: name, store: newStore(scheme), mapper: newMapper(scheme),
-		uncached: map[schema.GroupVersionKind]bool{},
+		world: w, name: name, store: newStore(scheme),
+		uncached: map[schema.GroupVersionKind]bool{}, missing: map[schema.GroupVersionKind]bool{},
 	}
+	c.mapper = &mapper{newMapper(scheme), c}
 	c.Client = &simClient{cluster: c}
 	w.clusters = append(w.clusters, c)
 	w.actors = append(w.actors, actor{"namespaces", c, c.finishNamespaces}, actor{"garbage", c, c.collectGarbage})

@@ -1,6 +1,7 @@
 package managedresource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ import (
 )
 
 const (
-	// applyParallel bounds the requests for one ManagedResource at a time, below the limit of the client.
-	applyParallel = 8
+	// defaultParallel bounds the requests for one ManagedResource at a time, below the limit of the client.
+	defaultParallel = 8
 	// applyAttempts bounds the tries for one object when others write it at the same time.
 	applyAttempts = 4
 )
@@ -36,6 +37,9 @@ const (
 func (r *Reconciler) apply(
 	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record,
 ) (reconcile.Result, error) {
+	if err := r.ensureCurrent(ctx, mr); err != nil {
+		return reconcile.Result{}, err
+	}
 	secrets, err := r.readSecrets(ctx, mr)
 	if err != nil {
 		return r.cannotRead(mr, err)
@@ -59,7 +63,7 @@ func (r *Reconciler) apply(
 		orphans = nil // The objects that cannot be decoded may be among them.
 	}
 	sum := managedresource.Checksum(secrets...)
-	if err := r.announce(ctx, mr, wanted, sum, id); err != nil {
+	if err := r.announce(ctx, mr, rec, wanted, sum, id); err != nil {
 		return reconcile.Result{}, err
 	}
 
@@ -89,6 +93,7 @@ func (r *Reconciler) apply(
 			decodeErr.Error())
 		return reconcile.Result{RequeueAfter: r.SyncPeriod}, nil
 	}
+	rec.announced = ""
 	mr.Status.Resources = references(wanted)
 	mr.Status.SecretsDataChecksum = &sum
 	mr.Status.ObservedGeneration = mr.Generation
@@ -97,11 +102,26 @@ func (r *Reconciler) apply(
 	return reconcile.Result{}, nil
 }
 
+// ensureCurrent returns a conflict if the cache is stale. Its status may list an object that the newest one no longer
+// does; applying that object without listing it again would mean to forget it.
+func (r *Reconciler) ensureCurrent(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
+	live := metadata(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"))
+	err := r.SourceReader.Get(ctx, client.ObjectKeyFromObject(mr), live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read ManagedResource: %w", err)
+	}
+	if err != nil || live.ResourceVersion != mr.ResourceVersion {
+		return apierrors.NewConflict(resourcesv1alpha1.Resource("managedresources"), mr.Name,
+			errors.New("the cache is stale"))
+	}
+	return nil
+}
+
 func (r *Reconciler) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) ([]*corev1.Secret, error) {
 	var out []*corev1.Secret
 	for _, ref := range mr.Spec.SecretRefs {
 		s := &corev1.Secret{}
-		if err := r.Secrets.Get(ctx, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}, s); err != nil {
+		if err := r.SourceReader.Get(ctx, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}, s); err != nil {
 			return nil, fmt.Errorf("read Secret %q: %w", ref.Name, err)
 		}
 		out = append(out, s)
@@ -150,28 +170,20 @@ func compare(
 	return orphans, last
 }
 
-// announce records in the status, before anything is done, which objects may exist from now on and that nothing is
-// known of them. An object created just before a crash is found again that way.
+// announce records in the status, before anything is done, which objects, labels and annotations may exist from now on
+// and that nothing is known of them. An object created just before a crash is found again that way. Nothing is recorded
+// twice, so that retries do not change the conditions back and forth.
 func (r *Reconciler) announce(
-	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, wanted []*object, sum string, id func(reference) identity,
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record, wanted []*object, sum string,
+	id func(reference) identity,
 ) error {
-	known := map[identity]bool{}
-	for _, ref := range mr.Status.Resources {
-		known[id(fromStatus(ref))] = true
-	}
-	all := mr.Status.Resources
-	for _, ref := range references(wanted) {
-		if !known[id(fromStatus(ref))] {
-			all = append(all, ref)
-		}
-	}
-	grown := len(all) > len(mr.Status.Resources)
-	if !grown && ptr.Deref(mr.Status.SecretsDataChecksum, "") == sum && mr.Status.ObservedGeneration == mr.Generation {
+	all, grown := extend(mr.Status.Resources, wanted, id)
+	applied := ptr.Deref(mr.Status.SecretsDataChecksum, "") == sum && mr.Status.ObservedGeneration == mr.Generation
+	announced := fmt.Sprintf("%d %s", mr.Generation, sum)
+	if !grown && (applied || rec.announced == announced) {
 		return nil
 	}
 	before := mr.DeepCopy()
-	all = slices.Clone(all)
-	sortReferences(all)
 	mr.Status.Resources = all
 	const message = "The resources are being applied."
 	r.set(mr, resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, resourcesv1alpha1.ReasonChecksPending,
@@ -180,7 +192,33 @@ func (r *Reconciler) announce(
 		message)
 	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionProgressing,
 		resourcesv1alpha1.ReasonApplyProgressing, message)
-	return r.patchStatus(ctx, mr, before)
+	if err := r.patchStatus(ctx, mr, before); err != nil {
+		return err
+	}
+	rec.announced = announced
+	return nil
+}
+
+// extend adds what is wanted now to the references of earlier applications, and reports whether an object is new.
+func extend(
+	before []resourcesv1alpha1.ObjectReference, wanted []*object, id func(reference) identity,
+) (all []resourcesv1alpha1.ObjectReference, grown bool) {
+	all = slices.Clone(before)
+	known := map[identity]int{}
+	for i, ref := range all {
+		known[id(fromStatus(ref))] = i
+	}
+	for _, ref := range references(wanted) {
+		i, ok := known[id(fromStatus(ref))]
+		if !ok {
+			all = append(all, ref)
+			continue
+		}
+		all[i].Labels = union(all[i].Labels, ref.Labels)
+		all[i].Annotations = union(all[i].Annotations, ref.Annotations)
+	}
+	sortReferences(all)
+	return all, len(all) > len(before)
 }
 
 // release takes the origin annotation off objects that are to be left alone from now on.
@@ -219,7 +257,7 @@ func (r *Reconciler) applyAll(
 	stamps := make(map[reference]string, len(objects))
 	for _, group := range inOrder(objects) {
 		var g errgroup.Group
-		g.SetLimit(applyParallel)
+		g.SetLimit(cmp.Or(r.Parallel, defaultParallel))
 		for _, obj := range group {
 			g.Go(func() error {
 				live, err := r.applyOne(ctx, obj, last[id(obj.ref)], scaled[id(obj.ref)], o)

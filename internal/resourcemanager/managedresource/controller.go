@@ -27,6 +27,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
+	"hortus.dev/hortus/internal/reconnect"
 )
 
 const (
@@ -41,15 +42,16 @@ const (
 
 // Reconciler keeps the objects of ManagedResources of one class applied.
 type Reconciler struct {
-	Source  client.Client // Cached reads of ManagedResources and of the metadata of Secrets, direct writes.
-	Secrets client.Reader // Direct reads: only the data of changed Secrets is needed, and only once.
-	Target  client.Client // Direct reads and writes.
-	Clock   clock.PassiveClock
+	Source       client.Client // Cached reads of ManagedResources and of the metadata of Secrets, direct writes.
+	SourceReader client.Reader // Direct reads, of what is about to be applied only.
+	Target       client.Client // Direct reads and writes.
+	Clock        clock.PassiveClock
 
 	Class            string
 	ClusterID        string        // Prefix of the origin annotation, if several source clusters share a target.
 	SyncPeriod       time.Duration // The longest time between two reconciles.
 	GarbageCollected bool          // Leave immutable objects to the garbage collector.
+	Parallel         int           // Requests for one ManagedResource at a time. Default 8.
 
 	owned   *owned // Nil in tests: objects are read directly then.
 	records records
@@ -70,7 +72,9 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, targetMetadata cache.Cache) 
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("managedresource").
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSyncs}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrentSyncs, RateLimiter: reconnect.RateLimiter(),
+		}).
 		For(&resourcesv1alpha1.ManagedResource{}, builderPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizersChanged()))).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret),
@@ -160,7 +164,11 @@ func (r *Reconciler) withStatus(
 	if apierrors.IsConflict(err) { // The cache is stale; it will get the newer object soon.
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
-	return result, errors.Join(err, r.patchStatus(ctx, mr, before))
+	patchErr := r.patchStatus(ctx, mr, before)
+	if patchErr != nil {
+		r.records.forget(client.ObjectKeyFromObject(mr)) // The status does not say what is remembered as done.
+	}
+	return result, errors.Join(err, patchErr)
 }
 
 // patchStatus writes the status and notes the new resource version, which the removal of the finalizer relies on. It
@@ -191,6 +199,7 @@ func (r *Reconciler) set(
 
 // ignore leaves everything as it is.
 func (r *Reconciler) ignore(_ context.Context, mr *resourcesv1alpha1.ManagedResource) (reconcile.Result, error) {
+	r.records.forget(client.ObjectKeyFromObject(mr)) // Once it is not ignored any more, all is applied.
 	const message = "The ManagedResource is marked to be ignored."
 	r.set(mr, resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue,
 		resourcesv1alpha1.ReasonManagedResourceIgnored, message)

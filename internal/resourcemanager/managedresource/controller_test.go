@@ -36,6 +36,7 @@ type fixture struct {
 	r              *Reconciler
 	writes         int   // Number of writes to the target.
 	failWrite      error // Returned by the next write to the target.
+	released       bool  // The last write removed the finalizer, when no objects were listed any more.
 }
 
 var mrKey = types.NamespacedName{Namespace: "ns", Name: "mr"}
@@ -61,7 +62,13 @@ func newFixture(
 	}
 	f := &fixture{t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 	f.source = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(mr).WithObjects(mr,
-		secret("s", data)).Build()
+		secret("s", data)).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
+			f.released = len(o.GetFinalizers()) == 0 && len(f.mr().Status.Resources) == 0
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}).Build()
 	wrote := func(err *error) error { f.writes++; out := *err; *err = nil; return out }
 	f.target = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testMapperApps()).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -79,7 +86,7 @@ func newFixture(
 			},
 		}).Build()
 	f.r = &Reconciler{
-		Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: class, SyncPeriod: time.Minute,
+		Source: f.source, SourceReader: f.source, Target: f.target, Clock: f.clock, Class: class, SyncPeriod: time.Minute,
 	}
 	return f
 }
@@ -295,6 +302,71 @@ func TestIgnoredManagedResourceAndIgnoredObject(t *testing.T) {
 	if f.configMap("one") == nil {
 		t.Error("an ignored ManagedResource deleted its object")
 	}
+	mr = f.mr()
+	mr.Annotations = nil
+	if err := f.source.Update(context.Background(), mr); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
+}
+
+func TestFailuresAreReportedOnce(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "") + "{\n---\n"})
+	f.reconcile()
+	before := f.mr()
+	for range 3 {
+		f.clock.SetTime(f.clock.Now().Add(time.Minute))
+		f.reconcile()
+	}
+	if after := f.mr(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("conditions were %+v, now %+v", before.Status.Conditions, after.Status.Conditions)
+	}
+}
+
+// A label of a manifest that was only partly applied is removed with the next one.
+func TestLabelsOfInterruptedApplicationsAreRemoved(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "")})
+	f.reconcile()
+	f.setData(map[string]string{"a": configMap("one", ", labels: {new: x}"), "b": "{\n"})
+	f.reconcile()
+	if f.configMap("one").Labels["new"] != "x" {
+		t.Fatal("the good document was not applied")
+	}
+	f.setData(map[string]string{"a": configMap("one", "")})
+	f.reconcile()
+	if labels := f.configMap("one").Labels; labels["new"] != "" {
+		t.Errorf("labels = %v", labels)
+	}
+}
+
+// Objects that the status no longer lists are not applied from a cache that still lists them.
+func TestStaleCacheAppliesNothing(t *testing.T) {
+	f := newFixture(t, "", map[string]string{"a": configMap("one", "") + configMap("two", "")})
+	f.reconcile()
+	stale := f.mr()
+	f.setData(map[string]string{"a": configMap("one", "")})
+	f.reconcile()
+	f.setData(map[string]string{"a": configMap("one", "") + configMap("two", "")})
+	live := f.r.Source
+	f.r.Source = interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
+			if mr, ok := o.(*resourcesv1alpha1.ManagedResource); ok {
+				stale.DeepCopyInto(mr)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	if result := f.reconcile(); result.RequeueAfter != time.Second || f.configMap("two") != nil {
+		t.Errorf("result = %+v, object %v", result, f.configMap("two"))
+	}
+	f.r.Source = live
+	f.reconcile()
+	if n := len(f.mr().Status.Resources); n != 2 || f.configMap("two") == nil {
+		t.Errorf("%d objects in the status, want 2", n)
+	}
 }
 
 func TestFailuresShowInConditions(t *testing.T) {
@@ -340,7 +412,7 @@ func TestClassChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed := &Reconciler{
-		Source: f.source, Secrets: f.source, Target: f.target, Clock: f.clock, Class: "seed", SyncPeriod: time.Minute,
+		Source: f.source, SourceReader: f.source, Target: f.target, Clock: f.clock, Class: "seed", SyncPeriod: time.Minute,
 	}
 	old := f.r
 	f.r = seed
@@ -352,6 +424,9 @@ func TestClassChange(t *testing.T) {
 	f.reconcile()
 	if f.configMap("one") != nil {
 		t.Error("the old class left its object")
+	}
+	if !f.released {
+		t.Error("the old class left its list of objects to the new one")
 	}
 	f.r = seed
 	f.reconcile()

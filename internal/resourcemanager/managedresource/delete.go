@@ -1,6 +1,7 @@
 package managedresource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,13 @@ func (r *Reconciler) remove(ctx context.Context, mr *resourcesv1alpha1.ManagedRe
 		}
 	}
 	r.records.forget(client.ObjectKeyFromObject(mr))
+	before := mr.DeepCopy()
 	mr.Status.Resources = nil
+	if mr.DeletionTimestamp == nil { // The next class would delete these objects from its own target.
+		if err := r.patchStatus(ctx, mr, before); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Source, mr, finalizer(r.Class))
 }
 
@@ -73,7 +80,7 @@ func (r *Reconciler) deleteObjects(
 	var pending []string
 	var errs []error
 	var g errgroup.Group
-	g.SetLimit(applyParallel)
+	g.SetLimit(cmp.Or(r.Parallel, defaultParallel))
 	for _, ref := range refs {
 		g.Go(func() error {
 			waits, err := r.deleteOne(ctx, mr, ref)
@@ -122,7 +129,9 @@ func (r *Reconciler) deleteOne(
 		}
 	}
 	log.FromContext(ctx).Info("Deleting object", "object", at.String())
-	err := r.Target.Delete(ctx, live, propagation(at.Group), client.Preconditions{UID: ptr.To(live.GetUID())})
+	err := r.Target.Delete(ctx, live, propagation(at.Group), client.Preconditions{
+		UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion()), // Nobody has taken it over since.
+	})
 	if gone(err) {
 		return false, nil
 	}

@@ -108,7 +108,7 @@ func life(t *testing.T, f *faults) {
 		calm := 0
 		for range 30 {
 			if r == nil {
-				r = &Reconciler{Source: source, Secrets: quiet, Target: interceptor.NewClient(target, f.interceptor()),
+				r = &Reconciler{Source: source, SourceReader: quiet, Target: interceptor.NewClient(target, f.interceptor()),
 					Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), SyncPeriod: time.Minute}
 			}
 			result, err := r.Reconcile(ctx, reconcile.Request{NamespacedName: mrKey})

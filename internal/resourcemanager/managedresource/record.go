@@ -9,9 +9,10 @@ import (
 // record is what is remembered of a ManagedResource between two reconciles, to save requests. It may be lost at any
 // time; everything is read and applied again then.
 type record struct {
-	input  string               // Generation and Secrets that were applied last.
-	stamps map[reference]string // Of the objects, after they were applied.
-	judged map[reference]verdict
+	input     string               // Generation and Secrets that were applied last.
+	announced string               // Generation and Secrets in the status that have not been applied yet.
+	stamps    map[reference]string // Of the objects, after they were applied.
+	judged    map[reference]verdict
 }
 
 // verdict is the judgement of one object at a resource version.
