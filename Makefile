@@ -78,9 +78,9 @@ fuzz: ## Try random input on everything that reads what others write; the number
 	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
-# Stories that take too long for every change: faults that last, many rolls of pools, versions that are built first, Kubernetes' own
-# specs, and other versions of Hortus.
-LONG_STORIES = TestEveryPartMayBeKilled|TestPoolsRollWhenTheyAreAsked|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded
+# Stories that take too long for every change: faults that last, rotations that wait, many rolls of pools, versions that are built first,
+# Kubernetes' own specs, and other versions of Hortus.
+LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollWhenTheyAreAsked|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 
