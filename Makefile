@@ -46,16 +46,8 @@ test: ## Run the tests that decide about a change: unit, stepped on a real API s
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
 	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
 	@$(MAKE) --no-print-directory verify
-	@rm -f $(UNITS_DONE)
-	@STORIES_AFTER=$(abspath $(UNITS_DONE)) $(MAKE) --no-print-directory --keep-going -j2 test-beside test-landscape
-
-# Stories that run alone wait most of the time; unit tests and fuzzing run beside them. The other stories, which keep the processors busy,
-# begin afterwards. The output of unit tests comes as a whole.
-UNITS_DONE = $(BUILD)/units-done
-.PHONY: test-beside
-test-beside: build
-	@MAKEFLAGS= $(MAKE) --no-print-directory test-unit fuzz >$(BUILD)/test-beside.log 2>&1; code=$$?; touch $(UNITS_DONE); \
-	  echo "Unit tests and fuzzing:"; cat $(BUILD)/test-beside.log; exit $$code
+	@# One after the other: each keeps the processors busy by itself. A failure does not hide those of the next.
+	@$(MAKE) --no-print-directory --keep-going test-unit fuzz test-landscape
 
 .PHONY: test-unit
 test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
@@ -86,9 +78,9 @@ fuzz: ## Try random input on everything that reads what others write; the number
 	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
-# Stories that take too long for every change: faults that last, versions that are built first, Kubernetes' own specs, and other
-# versions of Hortus.
-LONG_STORIES = TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded
+# Stories that take too long for every change: faults that last, rotations that wait, many rolls of pools, versions that are built first,
+# Kubernetes' own specs, and other versions of Hortus.
+LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollWhenTheyAreAsked|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 

@@ -124,8 +124,10 @@ func checkQuota(t *testing.T) {
 	deleteShoot(t, "poor")
 }
 
-// checkKills creates and deletes three Shoots while every part is killed in turn.
-func checkKills(t *testing.T) {
+// TestEveryPartMayBeKilled kills every part of the landscape, one after the other, while Shoots come and go: nothing is
+// lost, and nothing is left.
+func TestEveryPartMayBeKilled(t *testing.T) {
+	story(t, everything)
 	files := map[string]string{"two": "shoot-two-pools.yaml", "api-only": "shoot-workerless.yaml", "demo": "shoot.yaml"}
 	garden := kubeconfigOf("garden")
 	for _, file := range files {
@@ -163,4 +165,5 @@ func checkKills(t *testing.T) {
 		awaitShoot(t, name, "gone", func(o *unstructured.Unstructured) bool { return o == nil })
 	}
 	t.Logf("all are gone %s after the last kill", time.Since(start).Round(100*time.Millisecond))
+	nothingLeft(t)
 }

@@ -149,10 +149,6 @@ func TestLandscape(t *testing.T) {
 	})
 	step(t, "a client needs to know no more than JSON", checkClient)
 	step(t, "a Shoot beyond the quota says so and heals when it is raised", checkQuota)
-	step(t, "every part may be killed while Shoots come and go", func(t *testing.T) {
-		checkKills(t)
-		nothingLeft(t)
-	})
 	rightsAreObserved(t, ownClusters)
 	step(t, "down leaves no trace", func(t *testing.T) {
 		hortus(t, "down")

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -71,7 +70,6 @@ func (q *queue) take(t *testing.T, mine rank) {
 	q.waiting[mine]++
 	q.changed.L.Unlock()
 	t.Parallel() // All stories wait before the first one continues.
-	awaitUnitTests(t)
 
 	q.changed.L.Lock()
 	defer q.changed.L.Unlock()
@@ -93,21 +91,6 @@ func (q *queue) take(t *testing.T, mine rank) {
 		}
 		q.changed.Broadcast()
 	})
-}
-
-// storiesAfter is the environment variable with the path of a file that appears when other tests on this machine have
-// ended. Stories that share the landscape keep the processors busy, so they begin then.
-const storiesAfter = "STORIES_AFTER"
-
-func awaitUnitTests(t *testing.T) {
-	t.Helper()
-	path := os.Getenv(storiesAfter)
-	for path != "" {
-		if _, err := os.Stat(path); err == nil {
-			return
-		}
-		pause(t.Context())
-	}
 }
 
 func (q *queue) mayTake(mine rank) bool {
