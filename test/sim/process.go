@@ -305,17 +305,10 @@ func (p *Process) access(ctx context.Context, c *Cluster, o operation, do func()
 	case !changed:
 		w.tracef("  %s %s: nothing changes", c.name, o)
 	default:
-		w.tracef("  %s %s%s", c.name, o, map[fault]string{faultLost: ", answer lost", faultCrash: ", crash"}[struck])
+		w.tracef("  %s %s%s", c.name, o, endings[struck])
 		w.check()
 	}
-	switch struck {
-	case faultLost:
-		return answerLost()
-	case faultCrash:
-		w.crash(p)
-		return errCrashed
-	}
-	return nil
+	return p.afterWrite(struck)
 }
 
 // Call makes a request of the process to something that is not an API server, such as a cloud, with the same faults: it
@@ -340,13 +333,21 @@ func (p *Process) Call(ctx context.Context, where, request string, write bool, d
 		}
 		return err
 	}
-	w.tracef("  %s %s%s", where, request, map[fault]string{faultLost: ", answer lost", faultCrash: ", crash"}[struck])
+	w.tracef("  %s %s%s", where, request, endings[struck])
 	w.check()
+	return p.afterWrite(struck)
+}
+
+// endings describe the faults that strike after a write.
+var endings = map[fault]string{faultLost: ", answer lost", faultCrash: ", crash"}
+
+// afterWrite is the result of a write that was done, with the fault that strikes after it.
+func (p *Process) afterWrite(struck fault) error {
 	switch struck {
 	case faultLost:
 		return answerLost()
 	case faultCrash:
-		w.crash(p)
+		p.world.crash(p)
 		return errCrashed
 	}
 	return nil

@@ -27,7 +27,7 @@ seccompProfile: {type: RuntimeDefault}
 
 {{/* The flags of etcd that identify its member, for which a restored data directory is created, too. */}}
 {{- define "garden.etcdMember" -}}
-{{- if eq (include "garden.etcdMembers" .) "1" -}}
+{{- if eq (include "garden.etcdReplicas" .) "1" -}}
 - --name=hortus-etcd
 - --initial-advertise-peer-urls=http://127.0.0.1:2380
 - --initial-cluster=hortus-etcd=http://127.0.0.1:2380
@@ -38,17 +38,17 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
 {{/* The number of members of etcd. */}}
-{{- define "garden.etcdMembers" -}}
-{{- $members := .Values.etcd.replicas | toString }}
-{{- if not (has $members (list "1" "3")) }}
-{{- fail (printf "etcd.replicas: invalid value: %s (1 or 3)" $members) }}
+{{- define "garden.etcdReplicas" -}}
+{{- $replicas := .Values.etcd.replicas | toString }}
+{{- if not (has $replicas (list "1" "3")) }}
+{{- fail (printf "etcd.replicas: invalid value: %s (1 or 3)" $replicas) }}
 {{- end }}
-{{- $members }}
+{{- $replicas }}
 {{- end }}
 
 {{/* The addresses of etcd for the API server, which notices itself which of several members answer. */}}
 {{- define "garden.etcdServers" -}}
-{{- if eq (include "garden.etcdMembers" .) "1" -}}
+{{- if eq (include "garden.etcdReplicas" .) "1" -}}
 https://hortus-etcd.{{ .Release.Namespace }}.svc:2379
 {{- else -}}
 {{- $urls := list }}

@@ -420,7 +420,7 @@ func (s *storage) users() {
 	s.remove("its pod is evicted", podNamed("flees-1", "flees", "n3"))
 	s.create("it runs elsewhere", podNamed("flees-2", "flees", "n1"))
 	s.create("a claim comes", claimNamed("short", "n1"))
-	s.remove("it goes at once", claimNamed("short", ""))
+	s.remove("a claim is deleted right after its creation", claimNamed("short", ""))
 }
 
 // rests fails unless claims, volumes and attachments are what users and pods want, and nothing else is there.
