@@ -43,6 +43,9 @@ type Reconciler struct {
 	Gardener corev1beta1.Gardener
 	// Image contains all components of Hortus.
 	Image string
+
+	// definitions are the applied CustomResourceDefinitions, which are large and hardly ever change.
+	definitions kube.ApplyCache
 }
 
 // scope is what one reconcile has read so far.
@@ -93,11 +96,12 @@ const healthPeriod = time.Minute
 
 // prepare applies what every control plane in the seed depends on.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
-	var objects []client.Object
 	for _, d := range crds.Seed() {
-		objects = append(objects, d)
+		if err := r.definitions.Apply(ctx, r.Seed, d, fieldOwner); err != nil {
+			return err
+		}
 	}
-	objects = append(objects, base()...)
+	objects := base()
 	for _, p := range crds.Policies() {
 		objects = append(objects, p)
 	}
