@@ -22,6 +22,7 @@ func TestProviderLocalRenders(t *testing.T) {
 	}
 	for kind, want := range map[string]int{
 		"Deployment": 1, "ServiceAccount": 1, "ClusterRole": 1, "ClusterRoleBinding": 1, "Role": 1, "RoleBinding": 1,
+		"Service": 1,
 	} {
 		if kinds[kind] != want {
 			t.Errorf("the chart has %d of %s, want %d", kinds[kind], kind, want)

@@ -23,7 +23,6 @@ const (
 	unitDir = "/etc/systemd/system"
 
 	defaultPermissions = 0o644
-	encodingBase64     = "b64"
 )
 
 // Options are the capabilities of a provider and of a machine image.
@@ -49,7 +48,7 @@ func Script(spec *extensionsv1alpha1.OperatingSystemConfigSpec, o Options) ([]by
 	var out strings.Builder
 	out.WriteString(prologue)
 	for _, file := range spec.Files {
-		content, err := decode(file.Content.Inline)
+		content, err := file.Content.Inline.Decode()
 		if err != nil {
 			return nil, err // Validated before.
 		}
@@ -98,7 +97,7 @@ func validate(spec *extensionsv1alpha1.OperatingSystemConfigSpec) field.ErrorLis
 			errs = append(errs, field.Required(at.Child("content", "inline"), "a machine has nothing else at its first boot"))
 			continue
 		}
-		content, err := decode(file.Content.Inline)
+		content, err := file.Content.Inline.Decode()
 		if err != nil {
 			errs = append(errs, field.Invalid(at.Child("content", "inline"), file.Path, err.Error()))
 		}
@@ -119,20 +118,6 @@ func validate(spec *extensionsv1alpha1.OperatingSystemConfigSpec) field.ErrorLis
 		}
 	}
 	return errs
-}
-
-func decode(inline *extensionsv1alpha1.FileContentInline) ([]byte, error) {
-	switch inline.Encoding {
-	case "":
-		return []byte(inline.Data), nil
-	case encodingBase64:
-		content, err := base64.StdEncoding.DecodeString(inline.Data)
-		if err != nil {
-			return nil, fmt.Errorf("decode base64: %w", err)
-		}
-		return content, nil
-	}
-	return nil, fmt.Errorf("unknown encoding %q", inline.Encoding)
 }
 
 func isText(content []byte) bool { return utf8.Valid(content) && !bytes.ContainsRune(content, 0) }

@@ -22,7 +22,7 @@ func file(path, data string) extensionsv1alpha1.File {
 
 func binary(path string, data []byte) extensionsv1alpha1.File {
 	f := file(path, base64.StdEncoding.EncodeToString(data))
-	f.Content.Inline.Encoding = encodingBase64
+	f.Content.Inline.Encoding = extensionsv1alpha1.EncodingBase64
 	return f
 }
 

@@ -25,7 +25,7 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"extension/...", "api/... extension/...", "it is a module of its own"},
 		{"examples/extension", "api/... extension/...", "somebody else could have written it"},
 		{"local/provider/...",
-			"api/... local/cloud extension/... local/provider/... internal/component internal/image internal/kube",
+			"api/... local/cloud extension/... local/provider/... internal/component internal/image internal/kube internal/webhook/...",
 			"it shows what an extension needs"},
 		{"charts", "", "it only embeds the charts"},
 
@@ -52,6 +52,7 @@ func TestPackagesImportOnly(t *testing.T) {
 				"internal/resourcemanager/webhook/configuration",
 			"a component is values in, objects out"},
 		{"internal/etcdmember/configuration", "", "the gardenlet and the process of etcd compute the same checksum with it"},
+		{"internal/webhook/...", "internal/kube internal/pki", "any process may serve webhooks"},
 		{"internal/resourcemanager/webhook/configuration", "api/...", "it is what the gardenlet renders of them"},
 
 		{"internal/versionclass", "api/...", "every decision about versions builds on it"},

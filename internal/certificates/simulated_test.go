@@ -18,8 +18,12 @@ var simulated = []struct {
 	{"internal/nodeagent/certificates_test.go", "TestCertificatesOverTime", Named(Shoot, "node agent")},
 	{"internal/gardenlet/access/certificates_test.go", "TestCertificatesOverTime", Named(Garden, "gardenlet")},
 	{
-		"internal/resourcemanager/webhook/certificates_test.go", "TestCertificatesOverTime",
+		"internal/webhook/certificate/keeper_test.go", "TestCertificatesOverTime",
 		Named(Garden, "webhooks of the resource-manager, CA", "webhooks of the resource-manager"),
+	},
+	{
+		"internal/webhook/certificate/keeper_test.go", "TestCertificatesOverTime",
+		Named(LandscapeOther, "webhooks of provider-local, CA", "webhooks of provider-local"),
 	},
 	{
 		"internal/controllermanager/gardencertificate/certificates_test.go", "TestCertificatesOverTime",

@@ -41,6 +41,7 @@ var (
 	onRequest           = Renewal{Text: "whoever needs it requests another one"}
 	byKubelet           = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
 	byResourceManager   = Renewal{Text: "resource-manager, at 80 % of the life", From: 0.8}
+	byProviderLocal     = Renewal{Text: "provider-local, at 80 % of the life", From: 0.8}
 	byControllerManager = Renewal{Text: "controller manager, at 80 % of the life", From: 0.8}
 	byOperator          = Renewal{Text: "the operator", ByHand: true}
 	byUp                = Renewal{
@@ -192,4 +193,10 @@ var LandscapeOther = []Row{
 			Text: "`hortus cloud serve`, with the first connection of the last 60 days", From: 305. / 365,
 		},
 		TakenUp: "nothing"},
+	{Names: []string{"webhooks of provider-local, CA"},
+		For:  "the webhooks of the local provider; Secret `provider-local-webhooks` in the extension's namespace of the seed",
+		Life: 10 * Year, Renewal: byProviderLocal, TakenUp: "with the certificate below; the API server learns of it at once"},
+	{Names: []string{"webhooks of provider-local"}, For: "the same; in the same Secret",
+		SignedBy: "webhooks of provider-local, CA", Life: 90 * Day, Renewal: byProviderLocal,
+		TakenUp: "provider-local, without a restart"},
 }

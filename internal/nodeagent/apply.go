@@ -228,7 +228,7 @@ func (r *round) writeFile(ctx context.Context, file *extensionsv1alpha1.File) (b
 	}
 	switch {
 	case file.Content.Inline != nil:
-		content, err := change.Decode(file.Content.Inline)
+		content, err := file.Content.Inline.Decode()
 		if err != nil {
 			return false, err
 		}

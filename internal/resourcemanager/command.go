@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -38,6 +39,7 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 	"hortus.dev/hortus/internal/resourcemanager/webhook"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
+	"hortus.dev/hortus/internal/webhook/certificate"
 )
 
 const (
@@ -199,8 +201,11 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 	}
 	target = rest.CopyConfig(target)
 	target.QPS, target.Burst = targetQPS, targetBurst
-	certificates := &webhook.Certificates{}
-	getCertificate := certificates.GetCertificate
+	keeper := &certificate.Keeper{
+		Clock: clock.RealClock{}, Namespace: o.namespace, Secret: configuration.SecretName,
+		Service: configuration.ServiceName, Configuration: configuration.Name,
+	}
+	getCertificate := keeper.GetCertificate
 	if o.webhookCert != "" {
 		// A renewed certificate is in a Secret with another name, so that the pod is replaced.
 		pair, err := tls.LoadX509KeyPair(o.webhookCert, o.webhookKey)
@@ -253,7 +258,7 @@ func newManager(o options, source, target *rest.Config) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("create target client: %w", err)
 	}
 	if err := addControllers(clusters{
-		mgr: mgr, source: source, target: remote, direct: direct, certificates: certificates, options: o,
+		mgr: mgr, source: source, target: remote, direct: direct, certificate: keeper, options: o,
 	}); err != nil {
 		return nil, err
 	}

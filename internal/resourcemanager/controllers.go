@@ -25,6 +25,7 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/node"
 	"hortus.dev/hortus/internal/resourcemanager/token"
 	"hortus.dev/hortus/internal/resourcemanager/webhook"
+	"hortus.dev/hortus/internal/webhook/certificate"
 )
 
 // clusters is what the controllers are built from.
@@ -33,9 +34,9 @@ type clusters struct {
 	source *rest.Config
 	target cluster.Cluster
 	direct client.Client // Of the target cluster, without a cache.
-	// certificates is what the webhook server of mgr serves with.
-	certificates *webhook.Certificates
-	options      options
+	// certificate is what the webhook server of mgr serves with.
+	certificate *certificate.Keeper
+	options     options
 }
 
 // Where a controller runs.
@@ -199,26 +200,9 @@ func addWebhooks(c clusters) error {
 		return fmt.Errorf("add readiness of the webhooks: %w", err)
 	}
 	if ofSeed && c.options.webhookCert == "" {
-		return addWebhookCertificates(c)
+		return c.certificate.SetupWithManager(c.mgr)
 	}
 	return nil
-}
-
-// addWebhookCertificates keeps the certificate of the webhooks of a seed.
-func addWebhookCertificates(c clusters) error {
-	secrets, err := cache.New(c.source, cache.Options{
-		Scheme: c.mgr.GetScheme(), Mapper: c.mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: webhook.SecretCache(c.options.namespace)},
-	})
-	if err != nil {
-		return fmt.Errorf("create cache of the webhooks' Secret: %w", err)
-	}
-	if err := c.mgr.Add(secrets); err != nil {
-		return fmt.Errorf("add cache of the webhooks' Secret: %w", err)
-	}
-	c.certificates.Client, c.certificates.Reader, c.certificates.Secrets = c.mgr.GetClient(), c.mgr.GetAPIReader(), secrets
-	c.certificates.Clock, c.certificates.Namespace = clock.RealClock{}, c.options.namespace
-	return c.certificates.AddToManager(c.mgr, secrets)
 }
 
 // targetCache keeps of pods and DaemonSets only the critical ones, and of all objects only the fields in use.

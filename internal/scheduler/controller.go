@@ -135,6 +135,15 @@ func (r *Reconciler) count(ctx context.Context, informers ctrlcache.Informers, f
 
 // Reconcile decides for one Shoot and writes the decision.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
+	result, err := r.schedule(ctx, shoot)
+	if apierrors.IsConflict(err) { // The Shoot was changed meanwhile; the next attempt considers the change.
+		r.Metrics.decided(resultConflict)
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) schedule(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	if !responsible(shoot, r.Name) {
 		return reconcile.Result{}, nil
 	}
@@ -166,9 +175,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 		r.usage.Keep(shoot, decision.Seed)
 	}
 	switch {
-	case apierrors.IsConflict(err): // The Shoot was changed meanwhile; the next attempt considers the change.
-		r.Metrics.decided(resultConflict)
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	case apierrors.IsConflict(err):
+		return reconcile.Result{}, err
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	case apierrors.IsForbidden(err):
@@ -254,20 +262,22 @@ func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot
 	return errors.New(reason)
 }
 
-// tell writes through the last operation and an event why the Shoot has no seed.
+// tell writes through the last operation and an event why the Shoot has no seed. A Shoot that has changed since the
+// attempt may have one: that is a conflict.
 func (r *Reconciler) tell(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
 	text := "Failed to schedule Shoot: " + reason
-	r.Recorder.Eventf(shoot, nil, corev1.EventTypeWarning, "SchedulingFailed", "Reconcile", "%s", text)
 	if last := shoot.Status.LastOperation; last == nil || last.Description != text {
 		before := shoot.DeepCopy()
 		shoot.Status.LastOperation = &corev1beta1.LastOperation{
 			Type: corev1beta1.LastOperationTypeCreate, State: corev1beta1.LastOperationStatePending,
 			Description: text, LastUpdateTime: metav1.NewTime(r.Clock.Now()),
 		}
-		if err := r.Garden.Status().Patch(ctx, shoot, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Garden.Status().Patch(ctx, shoot, patch); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("report scheduling failure: %w", err)
 		}
 	}
+	r.Recorder.Eventf(shoot, nil, corev1.EventTypeWarning, "SchedulingFailed", "Reconcile", "%s", text)
 	return nil
 }
 

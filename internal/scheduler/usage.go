@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -14,12 +15,17 @@ import (
 type Usage struct {
 	mu     sync.Mutex
 	counts map[string]int
-	shoots map[types.UID]seedsOf // What each Shoot was last counted as.
-	kept   map[types.UID]attempt // Assumptions that were written, or may have been, and that no watch has reported yet.
+	// shoots is what each Shoot was last counted as.
+	shoots map[types.UID]seedsOf
+	// assumed are assignments that no watch has reported yet.
+	assumed map[types.UID]attempt
 }
 
-// attempt is an assignment of a version of a Shoot.
-type attempt struct{ version, seed string }
+// attempt is the assignment of a version of a Shoot.
+type attempt struct {
+	version, seed string
+	kept          bool // It was written, or may have been.
+}
 
 // seedsOf are the seeds on which a Shoot takes a place: the wanted one and, while it is being moved, the present one.
 type seedsOf struct{ wanted, present string }
@@ -40,10 +46,17 @@ func (p seedsOf) on(seed string) seedsOf {
 // has says whether a seed is among them, or is none.
 func (p seedsOf) has(seed string) bool { return seed == "" || p.wanted == seed || p.present == seed }
 
-// Set counts the Shoot in its present state, in place of the previous one, and reports whether it has left a Seed.
+// Set counts the Shoot in its present state, in place of the previous one, and reports whether it has left a Seed. A
+// state that an assumption is based on, or an older one, changes nothing: the watch lags behind the assumption.
 func (u *Usage) Set(s *corev1beta1.Shoot) (left bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if a, assumed := u.assumed[s.UID]; assumed {
+		// Versions that cannot be compared are not from a server, which has a watch.
+		if order, err := resourceversion.CompareResourceVersion(s.ResourceVersion, a.version); err == nil && order <= 0 {
+			return false
+		}
+	}
 	return u.replace(s.UID, placesOf(s))
 }
 
@@ -52,13 +65,17 @@ func (u *Usage) Assume(s *corev1beta1.Shoot, seed string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.replace(s.UID, placesOf(s).on(seed))
+	if u.assumed == nil {
+		u.assumed = map[types.UID]attempt{}
+	}
+	u.assumed[s.UID] = attempt{version: s.ResourceVersion, seed: seed}
 }
 
-// Revert undoes Assume, unless the watch has reported another state since.
+// Revert undoes Assume, unless the watch has reported the Shoot since.
 func (u *Usage) Revert(s *corev1beta1.Shoot, seed string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.shoots[s.UID] == placesOf(s).on(seed) {
+	if u.isAssumed(s, seed) {
 		u.replace(s.UID, placesOf(s))
 	}
 }
@@ -68,21 +85,24 @@ func (u *Usage) Revert(s *corev1beta1.Shoot, seed string) {
 func (u *Usage) Keep(s *corev1beta1.Shoot, seed string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.shoots[s.UID] != placesOf(s).on(seed) {
-		return // The watch has reported it since.
+	if u.isAssumed(s, seed) {
+		u.assumed[s.UID] = attempt{s.ResourceVersion, seed, true}
 	}
-	if u.kept == nil {
-		u.kept = map[types.UID]attempt{}
-	}
-	u.kept[s.UID] = attempt{s.ResourceVersion, seed}
 }
 
 // Kept returns the seed of an assignment of this version of the Shoot that Keep has recorded.
 func (u *Usage) Kept(s *corev1beta1.Shoot) (seed string, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	one, ok := u.kept[s.UID]
-	return one.seed, ok && one.version == s.ResourceVersion
+	a := u.assumed[s.UID]
+	return a.seed, a.kept && a.version == s.ResourceVersion
+}
+
+// isAssumed says whether the watch has not reported the Shoot since its assignment was assumed. The caller holds the
+// lock.
+func (u *Usage) isAssumed(s *corev1beta1.Shoot, seed string) bool {
+	a, assumed := u.assumed[s.UID]
+	return assumed && a.version == s.ResourceVersion && a.seed == seed
 }
 
 // Remove stops counting a deleted Shoot, and reports whether it had a Seed.
@@ -99,12 +119,13 @@ func (u *Usage) Of(seed string) int {
 	return u.counts[seed]
 }
 
-// replace counts a Shoot differently and reports whether that frees a place. The caller holds the lock.
+// replace counts a Shoot differently, in place of an assumption, too, and reports whether that frees a place. The caller
+// holds the lock.
 func (u *Usage) replace(uid types.UID, now seedsOf) (left bool) {
 	if u.counts == nil {
 		u.counts, u.shoots = map[string]int{}, map[types.UID]seedsOf{}
 	}
-	delete(u.kept, uid)
+	delete(u.assumed, uid)
 	before := u.shoots[uid]
 	u.add(before, -1)
 	u.add(now, 1)

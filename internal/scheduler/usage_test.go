@@ -34,3 +34,48 @@ func TestUsageKeepsAttempts(t *testing.T) {
 		t.Error("Kept() is true although the watch has reported the Shoot before Keep")
 	}
 }
+
+// A second attempt with the version that the first one has assigned may be refused, because the Shoot itself takes the
+// last place. By then the watch may have reported the first one, which stays counted.
+func TestUsageRevertsOnlyWhatTheWatchHasNotReported(t *testing.T) {
+	read := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "9"}}
+	assigned := read.DeepCopy()
+	assigned.ResourceVersion, assigned.Spec.SeedName = "10", new("a")
+	var u Usage
+	u.Set(read)
+	u.Assume(read, "a")
+	u.Keep(read, "a")
+	u.Set(assigned)
+	u.Revert(read, "a")
+	if n := u.Of("a"); n != 1 {
+		t.Errorf("after the second attempt: Of(a) = %d, want 1", n)
+	}
+	u.Remove(assigned)
+	u.Assume(read, "a")
+	u.Revert(read, "a")
+	if n := u.Of("a"); n != 0 {
+		t.Errorf("after an attempt that was refused: Of(a) = %d, want 0", n)
+	}
+}
+
+// The handler that counts may lag behind the cache that attempts read.
+func TestUsageIgnoresWhatIsOlderThanTheAttempt(t *testing.T) {
+	old := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "8"}}
+	read, assigned := old.DeepCopy(), old.DeepCopy()
+	read.ResourceVersion, assigned.ResourceVersion, assigned.Spec.SeedName = "9", "10", new("a")
+	var u Usage
+	u.Assume(read, "a")
+	for _, s := range []*corev1beta1.Shoot{old, read} {
+		if u.Set(s) || u.Of("a") != 1 {
+			t.Errorf("after the report of version %s: Of(a) = %d, want 1", s.ResourceVersion, u.Of("a"))
+		}
+	}
+	u.Keep(read, "a")
+	if _, kept := u.Kept(read); !kept {
+		t.Error("the attempt is forgotten by reports of older versions")
+	}
+	u.Set(assigned)
+	if _, kept := u.Kept(read); kept || u.Of("a") != 1 {
+		t.Errorf("after its own report: kept %t, Of(a) = %d, want false, 1", kept, u.Of("a"))
+	}
+}

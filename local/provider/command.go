@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -55,19 +56,27 @@ func NewCommand() *cobra.Command {
 		Short: "Run Shoots on the local cloud",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			mgr, err := flags.Manager(cmd.Context(), name, NewScheme(), SlimCache)
+			if namespace == "" {
+				return errors.New("--namespace: the namespace of the extension is required")
+			}
+			hooks := newWebhooks(namespace)
+			mgr, err := flags.Manager(cmd.Context(), name, NewScheme(), func(o *ctrl.Options) {
+				SlimCache(o)
+				hooks.configure(o)
+			})
 			if err != nil {
 				return err
 			}
 			if err := AddToManager(mgr, opts); err != nil {
 				return err
 			}
-			if namespace != "" {
-				if err := mgr.Add(&heartbeat.Beat{
-					Client: mgr.GetClient(), Clock: clock.RealClock{}, Namespace: namespace, Holder: name,
-				}); err != nil {
-					return fmt.Errorf("set up heartbeat: %w", err)
-				}
+			if err := hooks.setup(mgr); err != nil {
+				return err
+			}
+			if err := mgr.Add(&heartbeat.Beat{
+				Client: mgr.GetClient(), Clock: clock.RealClock{}, Namespace: namespace, Holder: name,
+			}); err != nil {
+				return fmt.Errorf("set up heartbeat: %w", err)
 			}
 			return mgr.Start(cmd.Context())
 		},
@@ -75,7 +84,7 @@ func NewCommand() *cobra.Command {
 	flags.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&opts.Image, "image", opts.Image, "image of this program, for what it deploys")
 	cmd.Flags().StringVar(&namespace, "namespace", namespace,
-		"namespace of the heartbeat Lease, by default $POD_NAMESPACE; empty means no heartbeat")
+		"namespace of the extension, for its heartbeat and its webhooks; by default $POD_NAMESPACE")
 	return cmd
 }
 

@@ -68,13 +68,5 @@ func pendingInPlaceUpdates(shoot *Shoot) PendingWorkerUpdates {
 func poolDiffers(shoot, old *Shoot, pool, before *Worker) bool {
 	return !equality.Semantic.DeepEqual(pool, before) ||
 		effectiveVersion(shoot, pool) != effectiveVersion(old, before) ||
-		!equality.Semantic.DeepEqual(effectiveKubelet(shoot, pool), effectiveKubelet(old, before))
-}
-
-// effectiveKubelet returns the kubelet settings of a pool: its own, else those of the Shoot.
-func effectiveKubelet(shoot *Shoot, pool *Worker) *KubeletConfig {
-	if pool.Kubernetes != nil && pool.Kubernetes.Kubelet != nil {
-		return pool.Kubernetes.Kubelet
-	}
-	return shoot.Spec.Kubernetes.Kubelet
+		!equality.Semantic.DeepEqual(EffectiveKubelet(shoot, pool), EffectiveKubelet(old, before))
 }

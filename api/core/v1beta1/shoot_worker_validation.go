@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,7 +48,30 @@ func (v ShootValidation) workers(shoot, old *Shoot) field.ErrorList {
 				"updates in place are switched off in this landscape"))
 		}
 	}
+	errs = append(errs, validateContainerRuntimeNames(workers, path)...)
 	return append(errs, validateSystemPools(workers, path)...)
+}
+
+// validateContainerRuntimeNames refuses container runtimes of different types and pools whose objects have one name: the
+// contract of extensions names them <type>-<pool>.
+func validateContainerRuntimeNames(workers []Worker, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	pools := map[string]string{}
+	for i, w := range workers {
+		if w.CRI == nil {
+			continue
+		}
+		for j, r := range w.CRI.ContainerRuntimes {
+			name := r.Type + "-" + w.Name
+			if other, taken := pools[name]; taken && other != w.Name {
+				at := path.Index(i).Child("cri", "containerRuntimes").Index(j).Child("type")
+				errs = append(errs, field.Invalid(at, r.Type, fmt.Sprintf(
+					"type and pool make the name %q, as those of pool %q do; rename the pool", name, other)))
+			}
+			pools[name] = w.Name
+		}
+	}
+	return errs
 }
 
 func hadInPlacePool(old *Shoot, name string) bool {

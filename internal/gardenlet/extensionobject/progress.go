@@ -51,8 +51,8 @@ func retryAt(requested, failingSince time.Time) time.Time {
 	return requested.Add(pause)
 }
 
-// requestedAt is the time of the last request; ok is false if there was no request.
-func requestedAt(o extensionsv1alpha1.Object) (at time.Time, ok bool) {
+// RequestedAt is the time of the last request; ok is false if there was no request.
+func RequestedAt(o extensionsv1alpha1.Object) (at time.Time, ok bool) {
 	at, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
 	return at, err == nil
 }
@@ -80,7 +80,7 @@ func failure(kind string, o extensionsv1alpha1.Object, failingSince time.Time) *
 	} else {
 		p.Reason = fmt.Sprintf("%s %s is %s: %s", kind, o.GetName(), op.State, op.Description)
 	}
-	if at, ok := requestedAt(o); ok {
+	if at, ok := RequestedAt(o); ok {
 		p.RetryAt = retryAt(at, failingSince)
 	}
 	return p
@@ -88,35 +88,47 @@ func failure(kind string, o extensionsv1alpha1.Object, failingSince time.Time) *
 
 // observe is the ready test of the contract. The first rule that does not hold is the reason to wait.
 func observe(kind string, o extensionsv1alpha1.Object, failingSince time.Time) Progress {
-	name, status := o.GetName(), o.GetDefaultStatus()
-	at, ok := requestedAt(o)
-	if !ok {
-		return waiting("%s %s has no valid timestamp", kind, name)
-	}
-	if pending(o) && requested(o) != extensionsv1alpha1.OperationRestore {
-		return waiting("%s %s waits for its extension", kind, name) // The status still reports on an earlier request.
-	}
-	if failed := failure(kind, o, failingSince); failed != nil {
+	at, ok := RequestedAt(o)
+	earlier := pending(o) && requested(o) != extensionsv1alpha1.OperationRestore // That is what the status reports on.
+	if failed := failure(kind, o, failingSince); failed != nil && ok && !earlier {
 		return *failed
 	}
-	op := status.LastOperation
-	switch {
-	case pending(o):
-		return waiting("%s %s waits for its extension", kind, name)
-	case op != nil && op.State == corev1beta1.LastOperationStateProcessing:
-		return waiting("%s %s: %s", kind, name, op.Description)
-	case status.ObservedGeneration != o.GetGeneration():
-		return waiting("%s %s has not been observed by its extension yet", kind, name)
-	case op == nil:
-		return waiting("%s %s has not been reconciled yet", kind, name)
-	case op.State != corev1beta1.LastOperationStateSucceeded:
-		return waiting("%s %s is %s: %s", kind, name, op.State, op.Description)
-	case olderThan(o, at):
-		p := waiting("%s %s has not been reconciled since it was requested", kind, name)
-		p.RetryAt = retryAt(at, failingSince)
-		return p
+	reason := Unready(o)
+	if reason == "" {
+		return Progress{State: Done}
 	}
-	return Progress{State: Done}
+	p := waiting("%s %s%s", kind, o.GetName(), reason)
+	if reason == unanswered {
+		p.RetryAt = retryAt(at, failingSince)
+	}
+	return p
+}
+
+// unanswered is the reason of an object whose last success is older than the request.
+const unanswered = " has not been reconciled since it was requested"
+
+// Unready returns the first rule of the ready test that does not hold, as the continuation of the object's name; "" if
+// the object is ready. Errors that the extension reports are not part of it.
+func Unready(o extensionsv1alpha1.Object) string {
+	status := o.GetDefaultStatus()
+	at, ok := RequestedAt(o)
+	switch op := status.LastOperation; {
+	case !ok:
+		return " has no valid timestamp"
+	case op != nil && op.State == corev1beta1.LastOperationStateProcessing:
+		return ": " + op.Description
+	case status.ObservedGeneration != o.GetGeneration():
+		return " has not been observed by its extension yet"
+	case pending(o):
+		return " waits for its extension"
+	case op == nil:
+		return " has not been reconciled yet"
+	case op.State != corev1beta1.LastOperationStateSucceeded:
+		return fmt.Sprintf(" is %s: %s", op.State, op.Description)
+	case olderThan(o, at):
+		return unanswered
+	}
+	return ""
 }
 
 // olderThan reports whether the last operation ended before a request. Status times have no fractions. If the request

@@ -91,7 +91,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 
 // due decides whether the extension needs a request.
 func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
-	at, ok := requestedAt(current)
+	at, ok := RequestedAt(current)
 	last := current.GetDefaultStatus().LastOperation
 	switch {
 	case !ok, w.Force, current.GetAnnotations()[AnnotationChecksum] != w.Checksum:
@@ -161,16 +161,21 @@ func Delete(
 		}
 		return waiting("%s %s is being deleted", kind, o.GetName()), nil
 	}
+	return waiting("%s %s is being deleted", kind, o.GetName()), RequestDeletion(ctx, c, o, now)
+}
+
+// RequestDeletion confirms and requests the deletion of an object.
+func RequestDeletion(ctx context.Context, c client.Client, o extensionsv1alpha1.Object, now time.Time) error {
 	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
 	annotate(o, extensionsv1alpha1.AnnotationConfirmDeletion, "true")
 	annotate(o, extensionsv1alpha1.AnnotationTimestamp, now.UTC().Format(time.RFC3339Nano))
 	if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return Progress{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
+		return fmt.Errorf("confirm deletion of %s %q: %w", KindOf(o), o.GetName(), err)
 	}
 	if err := client.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
-		return Progress{}, fmt.Errorf("delete %s %q: %w", kind, o.GetName(), err)
+		return fmt.Errorf("delete %s %q: %w", KindOf(o), o.GetName(), err)
 	}
-	return waiting("%s %s is being deleted", kind, o.GetName()), nil
+	return nil
 }
 
 // again requests something that fails once more when its pause is over. A deletion is no operation of its own: any
@@ -197,9 +202,14 @@ func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-func request(o extensionsv1alpha1.Object, operation, checksum string, now time.Time) {
+// Request notes on the object that an operation is requested at a time.
+func Request(o extensionsv1alpha1.Object, operation string, now time.Time) {
 	annotate(o, extensionsv1alpha1.AnnotationOperation, operation)
 	annotate(o, extensionsv1alpha1.AnnotationTimestamp, now.UTC().Format(time.RFC3339Nano))
+}
+
+func request(o extensionsv1alpha1.Object, operation, checksum string, now time.Time) {
+	Request(o, operation, now)
 	annotate(o, AnnotationChecksum, checksum)
 }
 

@@ -1,6 +1,7 @@
 package seed
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -19,6 +21,8 @@ type observed struct {
 	deployments   []*appsv1.Deployment
 	gateway       *corev1.Service
 	installations []corev1beta1.ControllerInstallation
+	// extensions are the Extensions for the seed itself.
+	extensions []extensionsv1alpha1.Extension
 	// unknown are the control planes whose Shoots the garden does not know, sorted.
 	unknown []string
 	// alive: the Lease of the Seed is being renewed.
@@ -144,4 +148,15 @@ func extensions(installations []corev1beta1.ControllerInstallation) corev1beta1.
 	c.Status, c.Reason, c.Message = corev1beta1.ConditionTrue, "AllExtensionsReady",
 		"All extensions are installed and ready."
 	return c
+}
+
+// failures are the errors of Extensions for the seed itself.
+func failures(extensions []extensionsv1alpha1.Extension) error {
+	var errs []error
+	for i := range extensions {
+		if e := extensions[i].Status.LastError; e != nil {
+			errs = append(errs, fmt.Errorf("extension %s: %s", extensions[i].Name, e.Description))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
 func TestUnknownControlPlanesAreReported(t *testing.T) {
@@ -37,6 +38,25 @@ func TestUnknownControlPlanesAreReported(t *testing.T) {
 	}
 	if c := controlPlanes(nil); c.Status != corev1beta1.ConditionTrue {
 		t.Errorf("condition of none = %+v", c)
+	}
+}
+
+func TestErrorsOfExtensionsForTheSeedAreReported(t *testing.T) {
+	extension := func(name, problem string) extensionsv1alpha1.Extension {
+		e := extensionsv1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if problem != "" {
+			e.Status.LastError = &corev1beta1.LastError{Description: problem}
+		}
+		return e
+	}
+	if err := failures([]extensionsv1alpha1.Extension{extension("fine", "")}); err != nil {
+		t.Errorf("failures() = %v, want none", err)
+	}
+	err := failures([]extensionsv1alpha1.Extension{
+		extension("a", "no access"), extension("fine", ""), extension("b", "gone"),
+	})
+	if want := "extension a: no access\nextension b: gone"; err == nil || err.Error() != want {
+		t.Errorf("failures() = %v, want %s", err, want)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/crds"
@@ -43,6 +44,9 @@ type Reconciler struct {
 	Gardener corev1beta1.Gardener
 	// Image contains all components of Hortus.
 	Image string
+
+	// definitions are the applied CustomResourceDefinitions, which are large and hardly ever change.
+	definitions kube.ApplyCache
 }
 
 // scope is what one reconcile has read so far.
@@ -93,11 +97,12 @@ const healthPeriod = time.Minute
 
 // prepare applies what every control plane in the seed depends on.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
-	var objects []client.Object
 	for _, d := range crds.Seed() {
-		objects = append(objects, d)
+		if err := r.definitions.Apply(ctx, r.Seed, d, fieldOwner); err != nil {
+			return err
+		}
 	}
-	objects = append(objects, base()...)
+	objects := base()
 	for _, p := range crds.Policies() {
 		objects = append(objects, p)
 	}
@@ -129,7 +134,10 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := r.findUnknown(ctx, s); err != nil {
 		return err
 	}
-	return r.readInstallations(ctx, s)
+	if err := r.readInstallations(ctx, s); err != nil {
+		return err
+	}
+	return r.readExtensions(ctx, s)
 }
 
 // findUnknown looks for control planes whose Shoots the garden does not know.
@@ -159,6 +167,15 @@ func (r *Reconciler) readInstallations(ctx context.Context, s *scope) error {
 	return nil
 }
 
+func (r *Reconciler) readExtensions(ctx context.Context, s *scope) error {
+	extensions := &extensionsv1alpha1.ExtensionList{}
+	if err := r.Seed.List(ctx, extensions, client.InNamespace(corev1beta1.GardenNamespace)); err != nil {
+		return fmt.Errorf("list Extensions of the seed: %w", err)
+	}
+	s.extensions = extensions.Items
+	return nil
+}
+
 // setStatus computes the status from the scope.
 func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 	now, status := r.Clock.Now(), &s.seed.Status
@@ -184,7 +201,7 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 		Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
 		Description: "Seed is reconciled.",
 	}
-	if err := errors.Join(s.err, s.bucketErr); err != nil {
+	if err := errors.Join(s.err, s.bucketErr, failures(s.extensions)); err != nil {
 		op.State, op.Progress, op.Description = corev1beta1.LastOperationStateError, 50, err.Error()
 	}
 	if s.err == nil {

@@ -91,7 +91,7 @@ func (c *Config) kubelet() *kubeletv1beta1.KubeletConfiguration {
 	if file == nil || file.Content.Inline == nil {
 		return out
 	}
-	content, err := Decode(file.Content.Inline)
+	content, err := file.Content.Inline.Decode()
 	if err != nil || yaml.Unmarshal(content, out) != nil {
 		return &kubeletv1beta1.KubeletConfiguration{}
 	}

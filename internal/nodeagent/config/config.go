@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
 // Places on a node.
@@ -35,9 +36,9 @@ const (
 	InitUnitName = "gardener-node-init.service"
 
 	KubeletBinary              = "/opt/bin/kubelet"
-	KubeletUnitName            = "kubelet.service"
+	KubeletUnitName            = extensionsv1alpha1.KubeletUnitName
 	KubeletDir                 = "/var/lib/kubelet"
-	KubeletConfigFile          = KubeletDir + "/config/kubelet"
+	KubeletConfigFile          = extensionsv1alpha1.KubeletConfigFile
 	KubeletCAFile              = KubeletDir + "/ca.crt"
 	KubeletBootstrapKubeconfig = KubeletDir + "/kubeconfig-bootstrap"
 	KubeletKubeconfig          = KubeletDir + "/kubeconfig-real"

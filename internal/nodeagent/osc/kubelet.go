@@ -30,10 +30,8 @@ func (v Values) kubeletUnit() extensionsv1alpha1.Unit {
 		"--config=" + config.KubeletConfigFile,
 		"--node-labels=" + labelFlag(labels),
 		"--v=2",
-	}
-	if v.cgroupDriver() == extensionsv1alpha1.CgroupDriverSystemd {
 		// Where systemd runs containerd; otherwise the kubelet does not report the runtime's resource usage.
-		command = append(command, "--runtime-cgroups=/system.slice/"+config.ContainerdUnitName)
+		"--runtime-cgroups=/system.slice/" + config.ContainerdUnitName,
 	}
 	return extensionsv1alpha1.Unit{
 		Name: config.KubeletUnitName, Enable: ptr.To(true), Command: ptr.To(extensionsv1alpha1.CommandStart),
@@ -68,7 +66,7 @@ func (v Values) kubeletConfig() string {
 			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: config.KubeletCAFile},
 		},
 		Authorization: kubeletv1beta1.KubeletAuthorization{Mode: kubeletv1beta1.KubeletAuthorizationModeWebhook},
-		CgroupDriver:  string(v.cgroupDriver()),
+		CgroupDriver:  string(extensionsv1alpha1.CgroupDriverSystemd),
 		ClusterDNS:    v.ClusterDNS,
 		ClusterDomain: orDefault(v.ClusterDomain, "cluster.local"),
 
@@ -101,60 +99,10 @@ func (v Values) kubeletConfig() string {
 		ServerTLSBootstrap:               true,
 		VolumePluginDir:                  config.KubeletDir + "/volumeplugins",
 	}
-	if v.Container {
-		adjustToContainer(c)
-	}
 	if v.Kubelet != nil {
 		mergeUserConfig(c, v.Kubelet)
 	}
-	if v.Container {
-		keepToContainer(c)
-	}
 	return string(render(c))
-}
-
-// adjustToContainer changes the settings that a kubelet in a container needs. The host's disk may be large and nearly
-// full, so thresholds are absolute, and images are not removed for the sake of others' files.
-func adjustToContainer(c *kubeletv1beta1.KubeletConfiguration) {
-	c.CgroupRoot = "/"
-	c.FailCgroupV1 = ptr.To(false)
-	c.MakeIPTablesUtilChains = ptr.To(false)
-	c.ProtectKernelDefaults = false // The settings are the host's.
-	c.EvictionHard = map[string]string{
-		memoryAvailable: "100Mi", imageFSAvailable: "1Gi", nodeFSAvailable: "1Gi", nodeFSInodes: "1%",
-	}
-	c.EvictionSoft = map[string]string{memoryAvailable: "200Mi"}
-	c.EvictionSoftGracePeriod = map[string]string{memoryAvailable: "1m30s"}
-	c.KubeReserved = map[string]string{"cpu": "80m", "memory": "256Mi"}
-	c.SerializeImagePulls = ptr.To(false)
-}
-
-// keepToContainer undoes what cannot be configured for machines that share swap and disk with their host: both may be
-// used by others, so a share of them in percent says nothing about this machine. Shoots have such values by default.
-func keepToContainer(c *kubeletv1beta1.KubeletConfiguration) {
-	c.FailSwapOn = ptr.To(false)
-	c.ImageGCHighThresholdPercent, c.ImageGCLowThresholdPercent = ptr.To[int32](100), ptr.To[int32](99)
-	defaults := &kubeletv1beta1.KubeletConfiguration{}
-	adjustToContainer(defaults)
-	for _, signals := range []struct{ set, defaults map[string]string }{
-		{c.EvictionHard, defaults.EvictionHard}, {c.EvictionSoft, defaults.EvictionSoft},
-	} {
-		for signal, value := range signals.set {
-			if signal == memoryAvailable || !strings.HasSuffix(value, "%") {
-				continue
-			}
-			if fallback, found := signals.defaults[signal]; found {
-				signals.set[signal] = fallback
-			} else {
-				delete(signals.set, signal)
-			}
-		}
-	}
-	for signal := range c.EvictionSoftGracePeriod {
-		if c.EvictionSoft[signal] == "" {
-			delete(c.EvictionSoftGracePeriod, signal)
-		}
-	}
 }
 
 // registerTaints returns the pool's taints and the one that keeps pods off until the critical components are ready.

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func localValues() Values {
+func defaultValues() Values {
 	return Values{
 		Type:              "hortus-machine",
 		SecretName:        "gardener-node-agent-pool-0123456789abcdef",
@@ -36,13 +36,11 @@ func localValues() Values {
 			"worker.gardener.cloud/pool": "pool", "node.kubernetes.io/role": "node", "node-role.kubernetes.io/worker": "",
 		},
 		AuthorizedKeys: []byte("ssh-rsa new\nssh-rsa old\n"),
-		Container:      true,
 	}
 }
 
-func cloudValues() Values {
-	v := localValues()
-	v.Container = false
+func configuredValues() Values {
+	v := defaultValues()
 	v.Type = "suse-chost"
 	v.AuthorizedKeys = nil
 	v.RootCAs = []byte("-----BEGIN CERTIFICATE-----\nroot\n-----END CERTIFICATE-----\n")
@@ -61,10 +59,10 @@ func cloudValues() Values {
 
 func TestGolden(t *testing.T) {
 	for name, content := range map[string]any{
-		"provision":       Provision(localValues()),
-		"reconcile-local": Reconcile(localValues()),
-		"reconcile-cloud": Reconcile(cloudValues()),
-		"access":          Access(),
+		"provision":            Provision(defaultValues()),
+		"reconcile":            Reconcile(defaultValues()),
+		"reconcile-configured": Reconcile(configuredValues()),
+		"access":               Access(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(content)
@@ -88,45 +86,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Defaulting of Shoots adds percentages of the disk, which belongs to the host.
-func TestPercentagesDoNotReachContainers(t *testing.T) {
-	v := localValues()
-	v.Kubelet = &corev1beta1.KubeletConfig{
-		FailSwapOn: ptr.To(true), ImageGCHighThresholdPercent: ptr.To[int32](50),
-		ImageGCLowThresholdPercent: ptr.To[int32](40),
-		EvictionHard: &corev1beta1.KubeletConfigEviction{
-			MemoryAvailable: ptr.To("3%"), ImageFSInodesFree: ptr.To("5%"), NodeFSAvailable: ptr.To("5%"),
-			ImageFSAvailable: ptr.To("7Gi"),
-		},
-		EvictionSoft: &corev1beta1.KubeletConfigEviction{NodeFSAvailable: ptr.To("10%")},
-		KubeReserved: &corev1beta1.KubeletConfigReserved{
-			CPU: ptr.To(resource.MustParse("80m")), Memory: ptr.To(resource.MustParse("1Gi")),
-		},
-	}
-	var got struct {
-		FailSwapOn                                              bool
-		KubeReserved                                            map[string]string
-		ImageGCHighThresholdPercent, ImageGCLowThresholdPercent int
-		EvictionHard, EvictionSoft, EvictionSoftGracePeriod     map[string]string
-	}
-	if err := yaml.Unmarshal([]byte(v.kubeletConfig()), &got); err != nil {
-		t.Fatal(err)
-	}
-	want := got
-	want.FailSwapOn, want.ImageGCHighThresholdPercent, want.ImageGCLowThresholdPercent = false, 100, 99
-	want.EvictionHard = map[string]string{
-		"memory.available": "3%", "nodefs.available": "1Gi", "imagefs.available": "7Gi", "nodefs.inodesFree": "1%",
-	}
-	want.EvictionSoft = map[string]string{"memory.available": "200Mi"}
-	want.KubeReserved = map[string]string{"cpu": "80m", "memory": "1Gi"}
-	want.EvictionSoftGracePeriod = map[string]string{"memory.available": "1m30s"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("configuration mismatch (-want +got):\n%s", diff)
-	}
-}
-
 func TestFilePathsNameFiles(t *testing.T) {
-	for name, v := range map[string]Values{"local": localValues(), "cloud": cloudValues()} {
+	for name, v := range map[string]Values{"default": defaultValues(), "configured": configuredValues()} {
 		t.Run(name, func(t *testing.T) {
 			spec := Reconcile(v)
 			known := map[string]bool{}
@@ -149,10 +110,10 @@ func TestFilePathsNameFiles(t *testing.T) {
 
 // A rotation of keys, or the end of SSH access, changes one file, but nothing of a unit or of the user data.
 func TestKeysRestartNothing(t *testing.T) {
-	before := localValues()
+	before := defaultValues()
 	for name, keys := range map[string]string{"rotated": "ssh-rsa newer\nssh-rsa new\n", "no access": ""} {
 		t.Run(name, func(t *testing.T) {
-			after := localValues()
+			after := defaultValues()
 			after.AuthorizedKeys = []byte(keys)
 			if diff := cmp.Diff(Provision(before), Provision(after)); diff != "" {
 				t.Errorf("the user data depends on keys (-before +after):\n%s", diff)
@@ -238,7 +199,7 @@ func TestReservationsReachTheKubelet(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := cloudValues()
+			v := configuredValues()
 			v.Kubelet = &corev1beta1.KubeletConfig{KubeReserved: reserved(tc.kube), SystemReserved: reserved(tc.system)}
 			var got struct{ KubeReserved, SystemReserved amounts }
 			if err := yaml.Unmarshal([]byte(v.kubeletConfig()), &got); err != nil {

@@ -49,7 +49,7 @@ func (v Values) kubeletCA() []byte {
 
 func (v Values) criConfig(full bool) *extensionsv1alpha1.CRIConfig {
 	cri := &extensionsv1alpha1.CRIConfig{
-		Name: extensionsv1alpha1.CRINameContainerd, CgroupDriver: ptr.To(v.cgroupDriver()),
+		Name: extensionsv1alpha1.CRINameContainerd, CgroupDriver: ptr.To(extensionsv1alpha1.CgroupDriverSystemd),
 	}
 	if full {
 		cri.Containerd = &extensionsv1alpha1.ContainerdConfig{SandboxImage: v.SandboxImage}

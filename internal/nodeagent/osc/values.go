@@ -46,9 +46,6 @@ type Values struct {
 	Labels map[string]string
 	Taints []corev1.Taint
 
-	// Container is set if machines are containers that share their host's kernel and disk: cgroups without systemd,
-	// no iptables program, and thresholds for free space that do not depend on the size of the disk.
-	Container bool
 	// InPlaceUpdates is set for pools that are updated in place.
 	InPlaceUpdates *extensionsv1alpha1.InPlaceUpdates
 }
@@ -99,11 +96,4 @@ func (v Values) agentConfig() string {
 		panic(err) // Strings and bytes can always be encoded.
 	}
 	return string(out)
-}
-
-func (v Values) cgroupDriver() extensionsv1alpha1.CgroupDriverName {
-	if v.Container {
-		return extensionsv1alpha1.CgroupDriverCgroupfs
-	}
-	return extensionsv1alpha1.CgroupDriverSystemd
 }

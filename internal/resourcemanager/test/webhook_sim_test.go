@@ -14,23 +14,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/pki"
-	"hortus.dev/hortus/internal/resourcemanager/webhook"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
+	"hortus.dev/hortus/internal/webhook/certificate"
 	"hortus.dev/hortus/test/sim"
 )
 
 // The API server trusts the certificate of the webhooks, before and after its renewal, and its CA stays the same.
 func TestSimulateWebhookCertificate(t *testing.T) {
 	const garden = "garden"
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: garden, Name: webhook.SecretName}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: garden, Name: configuration.SecretName}}
 	sim.Run(t, func(w *sim.World) {
 		seed := w.Cluster("seed", sim.Scheme())
 		seed.AddNamespaces(garden)
 		w.Process("resource-manager", seed, func(p *sim.Process) error {
-			c := &webhook.Certificates{
+			k := &certificate.Keeper{
 				Client: p.GetClient(), Reader: p.GetAPIReader(), Secrets: p.GetCache(), Clock: clockOf(p), Namespace: garden,
+				Secret: configuration.SecretName, Service: configuration.ServiceName, Configuration: configuration.Name,
 			}
-			return c.AddToManager(p, p.GetCache())
+			return k.AddToManager(p, p.GetCache())
 		})
 		var ca []byte
 		w.Always("the CA stays", func() error {

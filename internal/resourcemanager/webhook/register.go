@@ -12,11 +12,11 @@ import (
 
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/highavailability"
-	"hortus.dev/hortus/internal/resourcemanager/webhook/mutation"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/seccomp"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/systemcomponents"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/tokenmount"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/topologyspread"
+	"hortus.dev/hortus/internal/webhook/mutation"
 )
 
 // Settings are the inputs of a Shoot's webhooks besides the objects.

@@ -143,7 +143,9 @@ func inline(data []byte) *extensionsv1alpha1.FileContentInline {
 	if utf8.Valid(data) {
 		return &extensionsv1alpha1.FileContentInline{Data: string(data)}
 	}
-	return &extensionsv1alpha1.FileContentInline{Encoding: "b64", Data: base64.StdEncoding.EncodeToString(data)}
+	return &extensionsv1alpha1.FileContentInline{
+		Encoding: extensionsv1alpha1.EncodingBase64, Data: base64.StdEncoding.EncodeToString(data),
+	}
 }
 
 // UserData renders files, whose content is inline, and units in the form the init reads. Content stays as readable as

@@ -53,7 +53,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 	}
 	if !found {
 		extensionobject.SetSpec(r.object, r.object)
-		stamp(r.object, extensionsv1alpha1.OperationReconcile, now)
+		extensionobject.Request(r.object, extensionsv1alpha1.OperationReconcile, now)
 		if err := extensions.seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, r.object.GetName(), err)
 		}
@@ -67,7 +67,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 		extensionobject.SetSpec(current, r.object)
 		extensionobject.AddLabels(current, r.object.GetLabels())
-		stamp(current, extensionsv1alpha1.OperationReconcile, now)
+		extensionobject.Request(current, extensionsv1alpha1.OperationReconcile, now)
 		// The resource version makes sure that the decision was made on the newest object.
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := extensions.seed.Patch(ctx, current, patch); err != nil {
@@ -82,52 +82,40 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 
 // triggerDue decides whether an existing object with the right spec needs a new request.
 func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.Time) bool {
-	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
-	if err != nil {
+	requested, ok := extensionobject.RequestedAt(o)
+	if !ok {
 		return true // Never requested, or by a client that does not follow the contract.
 	}
-	if !stamped.Before(started) {
+	if !requested.Before(started) {
 		return false // Already requested in this operation.
 	}
 	op := o.GetDefaultStatus().LastOperation
 	return t == triggerAlways || task || op == nil || op.State != corev1beta1.LastOperationStateSucceeded ||
-		stamped.Truncate(time.Second).After(op.LastUpdateTime.Time)
+		requested.Truncate(time.Second).After(op.LastUpdateTime.Time)
 }
 
-// extensionOutcome is the ready test of the extension contract. The first rule that does not hold is the reason to
-// wait; an error of the extension is passed on with its codes once it has lasted long enough.
+// extensionOutcome reports how far a request is. An error of the extension is passed on with its codes once it has lasted
+// long enough.
 func extensionOutcome(
 	kind string, o extensionsv1alpha1.Object, now time.Time, severe time.Duration,
 ) (flow.Outcome, error) {
-	name, status := o.GetName(), o.GetDefaultStatus()
-	stamped, err := time.Parse(time.RFC3339Nano, o.GetAnnotations()[extensionsv1alpha1.AnnotationTimestamp])
-	if err != nil {
-		return waitingFor(o, " has no valid timestamp"), nil
+	at, requested := extensionobject.RequestedAt(o)
+	if e := o.GetDefaultStatus().LastError; e != nil && requested {
+		return toleratedError(kind, fmt.Errorf("%s %s: %s", kind, o.GetName(), e.Description), e.Codes,
+			now.Sub(at.Truncate(time.Second)) >= severe) // Status times have no fractions.
 	}
-	stamped = stamped.Truncate(time.Second) // Status times have no fractions.
-	if e := status.LastError; e != nil {
-		err := flow.WithCodes(fmt.Errorf("%s %s: %s", kind, name, e.Description), codeStrings(e.Codes)...)
-		if len(e.Codes) > 0 && now.Sub(stamped) >= severe {
-			return flow.Outcome{}, err
-		}
-		return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(e.Codes)...), nil
-	}
-	op := status.LastOperation
-	switch {
-	case op != nil && op.State == corev1beta1.LastOperationStateProcessing:
-		return waitingFor(o, ": "+op.Description), nil
-	case status.ObservedGeneration != o.GetGeneration():
-		return waitingFor(o, " has not been observed by its extension yet"), nil
-	case o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] != "":
-		return waitingFor(o, " waits for its extension"), nil
-	case op == nil:
-		return waitingFor(o, " has not been reconciled yet"), nil
-	case op.State != corev1beta1.LastOperationStateSucceeded:
-		return waitingFor(o, fmt.Sprintf(" is %s: %s", op.State, op.Description)), nil
-	case stamped.After(op.LastUpdateTime.Time):
-		return waitingFor(o, " has not been reconciled since it was requested"), nil
+	if reason := extensionobject.Unready(o); reason != "" {
+		return waitingFor(o, reason), nil
 	}
 	return flow.Done(), nil
+}
+
+// toleratedError is a wait as long as an error has no code or is not severe yet.
+func toleratedError(kind string, err error, codes []corev1beta1.ErrorCode, severe bool) (flow.Outcome, error) {
+	if len(codes) > 0 && severe {
+		return flow.Outcome{}, flow.WithCodes(err, codeStrings(codes)...)
+	}
+	return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(codes)...), nil
 }
 
 // delete asks for the deletion of the object and reports how far it is.
@@ -142,29 +130,13 @@ func (extensions *Extensions) delete(
 	if !found {
 		return flow.Done(), nil
 	}
+	now := extensions.seed.clock.Now()
 	if o.GetDeletionTimestamp() == nil {
-		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
-		annotations := o.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[extensionsv1alpha1.AnnotationConfirmDeletion] = "true"
-		annotations[extensionsv1alpha1.AnnotationTimestamp] = extensions.seed.clock.Now().UTC().Format(time.RFC3339Nano)
-		o.SetAnnotations(annotations)
-		if err := extensions.seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("confirm deletion of %s %q: %w", kind, o.GetName(), err)
-		}
-		if err := client.IgnoreNotFound(extensions.seed.Delete(ctx, o)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("delete %s %q: %w", kind, o.GetName(), err)
-		}
-		return waitingFor(o, " is being deleted"), nil
+		return waitingFor(o, " is being deleted"), extensionobject.RequestDeletion(ctx, extensions.seed, o, now)
 	}
 	if e := o.GetDefaultStatus().LastError; e != nil {
-		err := flow.WithCodes(fmt.Errorf("delete %s %s: %s", kind, o.GetName(), e.Description), codeStrings(e.Codes)...)
-		if len(e.Codes) > 0 && extensions.seed.clock.Now().Sub(o.GetDeletionTimestamp().Time) >= severe {
-			return flow.Outcome{}, err
-		}
-		return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(e.Codes)...), nil
+		return toleratedError(kind, fmt.Errorf("delete %s %s: %s", kind, o.GetName(), e.Description), e.Codes,
+			now.Sub(o.GetDeletionTimestamp().Time) >= severe)
 	}
 	return waitingFor(o, " is being deleted"), nil
 }
@@ -184,17 +156,6 @@ func every[T any](
 		}
 	}
 	return outcome, nil
-}
-
-// stamp asks for an operation at a time.
-func stamp(o extensionsv1alpha1.Object, operation string, now time.Time) {
-	annotations := map[string]string{}
-	for k, v := range o.GetAnnotations() {
-		annotations[k] = v
-	}
-	annotations[extensionsv1alpha1.AnnotationOperation] = operation
-	annotations[extensionsv1alpha1.AnnotationTimestamp] = now.UTC().Format(time.RFC3339Nano)
-	o.SetAnnotations(annotations)
 }
 
 func codeStrings(codes []corev1beta1.ErrorCode) []string {

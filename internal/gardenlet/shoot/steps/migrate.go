@@ -309,7 +309,7 @@ func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.
 	}
 	if !asked && (!migrating || op.State == corev1beta1.LastOperationStateError) {
 		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
-		stamp(o, extensionsv1alpha1.OperationMigrate, extensions.seed.clock.Now())
+		extensionobject.Request(o, extensionsv1alpha1.OperationMigrate, extensions.seed.clock.Now())
 		if err := extensions.seed.Patch(ctx, o,
 			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return flow.Outcome{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)

@@ -28,9 +28,6 @@ var OperatingSystemConfig = &flow.Step[*Scope]{
 	Remove: use2(removeOperatingSystemConfig),
 }
 
-// containerProvider is the provider whose machines are containers on one host.
-const containerProvider = "local"
-
 // Suffixes of the two objects of a pool.
 const (
 	suffixProvision = "-init"
@@ -128,11 +125,10 @@ func configValues(s *Values, secrets Secrets, w *corev1beta1.Worker, key string)
 		HortusImage:       s.Images.Hortus,
 		KubeletImage:      s.Images.Kubelet(version),
 		SandboxImage:      s.Images.Pause,
-		Kubelet:           effectiveKubelet(s.Shoot, w),
+		Kubelet:           corev1beta1.EffectiveKubelet(s.Shoot, w),
 		ClusterDNS:        []string{dns},
 		Labels:            nodeLabels(s.Shoot, w, key),
 		Taints:            w.Taints,
-		Container:         s.Shoot.Spec.Provider.Type == containerProvider,
 	}
 	if inPlace(w) {
 		v.InPlaceUpdates = &extensionsv1alpha1.InPlaceUpdates{
@@ -155,14 +151,6 @@ func authorizedKeys(s *Values, secrets Secrets) ([]byte, error) {
 		keys = append(keys, old.Data[secretsmanager.DataPublicRSA]...)
 	}
 	return keys, nil
-}
-
-// effectiveKubelet is the pool's configuration, which replaces the Shoot's as a whole.
-func effectiveKubelet(shoot *corev1beta1.Shoot, w *corev1beta1.Worker) *corev1beta1.KubeletConfig {
-	if w.Kubernetes != nil && w.Kubernetes.Kubelet != nil {
-		return w.Kubernetes.Kubelet
-	}
-	return shoot.Spec.Kubernetes.Kubelet
 }
 
 // rootCAs are those of the CloudProfile and of the pool.

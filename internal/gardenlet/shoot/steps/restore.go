@@ -39,7 +39,7 @@ func (extensions *Extensions) restore(
 	}
 	if !found {
 		current = wanted.DeepCopyObject().(extensionsv1alpha1.Object)
-		stamp(current, extensionsv1alpha1.OperationWaitForState, extensions.seed.clock.Now())
+		extensionobject.Request(current, extensionsv1alpha1.OperationWaitForState, extensions.seed.clock.Now())
 		if err := extensions.seed.Create(ctx, current); apierrors.IsAlreadyExists(err) {
 			return waitingFor(current, " is being created"), nil
 		} else if err != nil {
@@ -51,7 +51,7 @@ func (extensions *Extensions) restore(
 	}
 	before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 	extensionobject.SetSpec(current, wanted)
-	stamp(current, extensionsv1alpha1.OperationRestore, extensions.seed.clock.Now())
+	extensionobject.Request(current, extensionsv1alpha1.OperationRestore, extensions.seed.clock.Now())
 	if err := extensions.seed.Patch(ctx, current,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("restore %s %q: %w", kind, current.GetName(), err)

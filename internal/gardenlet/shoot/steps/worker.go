@@ -176,7 +176,7 @@ func renderPool(
 		KubeletDataVolumeName: w.KubeletDataVolumeName,
 		Zones:                 w.Zones,
 		KubernetesVersion:     ptr.To(poolVersion(shoot, *w)),
-		KubeletConfig:         effectiveKubelet(shoot, w),
+		KubeletConfig:         corev1beta1.EffectiveKubelet(shoot, w),
 		NodeTemplate:          nodeTemplate(profile, w.Machine.Type),
 		Architecture:          w.Machine.Architecture,
 		Priority:              w.Priority,

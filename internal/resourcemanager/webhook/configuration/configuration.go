@@ -18,6 +18,8 @@ const (
 	ShootName = "gardener-resource-manager-shoot"
 	// ServiceName is the name of the Service for the webhooks, in the namespace of the resource-manager.
 	ServiceName = "gardener-resource-manager"
+	// SecretName is the name of the Secret of a seed with the certificate of the webhooks and its CA.
+	SecretName = "gardener-resource-manager-webhooks"
 	// Port on which the webhooks are served, and ServicePort, the port of their Service.
 	Port        = 10250
 	ServicePort = 443

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"hortus.dev/hortus/internal/resourcemanager/webhook/mutation"
+	"hortus.dev/hortus/internal/webhook/mutation"
 )
 
 // Changes has the changes for the three kinds. The reader is not cached: requests are rare, and follow changes of the

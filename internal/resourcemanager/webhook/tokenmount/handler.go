@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"hortus.dev/hortus/internal/resourcemanager/webhook/mutation"
+	"hortus.dev/hortus/internal/webhook/mutation"
 )
 
 // Change mounts tokens of the ServiceAccounts that the reader returns. The reader is not cached: a pod may be created

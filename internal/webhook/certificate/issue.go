@@ -1,4 +1,4 @@
-package webhook
+package certificate
 
 import (
 	"crypto/tls"
@@ -19,17 +19,17 @@ const (
 	keyCAPrivateKey = "ca.key"
 )
 
-const (
-	// validity of the serving certificate.
-	validity = 90 * 24 * time.Hour
-)
+// validity of the serving certificate.
+const validity = 90 * 24 * time.Hour
 
-// next returns the data that the Secret must have, and when it has to be checked again. The CA stays as long as it can,
-// so that the API server need not learn of another one.
-func next(data map[string][]byte, names []string, c clock.PassiveClock) (map[string][]byte, time.Time, error) {
+// next returns the data that the Secret must have, and when it has to be checked again. authority is the common name of
+// the CA, which stays as long as it can, so that the API server need not learn of another one.
+func next(
+	data map[string][]byte, authority string, names []string, c clock.PassiveClock,
+) (map[string][]byte, time.Time, error) {
 	ca, err := pki.LoadCA(data[keyCA], data[keyCAPrivateKey], c)
 	if err != nil || !c.Now().Before(pki.RenewalTime(ca.Cert().NotBefore, ca.Cert().NotAfter)) {
-		if ca, err = pki.NewCA("gardener-resource-manager-webhooks", c); err != nil {
+		if ca, err = pki.NewCA(authority, c); err != nil {
 			return nil, time.Time{}, err
 		}
 		data = nil

@@ -1,13 +1,17 @@
-package webhook
+package certificate
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,11 +22,14 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
-const host = "gardener-resource-manager.garden.svc"
+const (
+	host       = "gardener-resource-manager.garden.svc"
+	secretName = "webhooks"
+)
 
 // site is a seed with the configuration of the webhooks.
 type site struct {
-	*Certificates
+	*Keeper
 	clock *testingclock.FakeClock
 }
 
@@ -30,7 +37,10 @@ func newSite() *site {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
 		WithObjects(configuration.ForSeed("garden", nil)).Build()
 	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	return &site{&Certificates{Client: c, Reader: c, Secrets: c, Clock: clock, Namespace: "garden"}, clock}
+	return &site{&Keeper{
+		Client: c, Reader: c, Secrets: c, Clock: clock, Namespace: "garden", Secret: secretName,
+		Service: configuration.ServiceName, Configuration: configuration.Name,
+	}, clock}
 }
 
 func (s *site) reconcile(t *testing.T) time.Duration {
@@ -68,23 +78,29 @@ func (s *site) verify(t *testing.T) (certificate, ca *x509.Certificate) {
 }
 
 func TestCertificatesOverTime(t *testing.T) {
-	s := newSite()
-	const serving, authority = "webhooks of the resource-manager", "webhooks of the resource-manager, CA"
-	watch := certificates.NewWatch(t, certificates.Named(certificates.Garden, serving, authority), certificates.Day)
-	cas := map[string]bool{}
-	for end := s.clock.Now().Add(12 * certificates.Year); s.clock.Now().Before(end); {
-		wait := s.reconcile(t)
-		certificate, ca := s.verify(t)
-		cas[string(ca.Raw)] = true
-		watch.Use(serving, certificate, s.clock.Now())
-		watch.Use(authority, ca, s.clock.Now())
-		s.clock.Step(wait)
-	}
-	if n := watch.Done()[serving]; n < 50 {
-		t.Errorf("the certificate was renewed %d times in 12 years, want at least 50", n)
-	}
-	if len(cas) != 2 {
-		t.Errorf("%d CAs in 12 years, want 2", len(cas))
+	for process, rows := range map[string][]certificates.Row{
+		"the resource-manager": certificates.Garden, "provider-local": certificates.LandscapeOther,
+	} {
+		t.Run(process, func(t *testing.T) {
+			s := newSite()
+			serving, authority := "webhooks of "+process, "webhooks of "+process+", CA"
+			watch := certificates.NewWatch(t, certificates.Named(rows, serving, authority), certificates.Day)
+			cas := map[string]bool{}
+			for end := s.clock.Now().Add(12 * certificates.Year); s.clock.Now().Before(end); {
+				wait := s.reconcile(t)
+				certificate, ca := s.verify(t)
+				cas[string(ca.Raw)] = true
+				watch.Use(serving, certificate, s.clock.Now())
+				watch.Use(authority, ca, s.clock.Now())
+				s.clock.Step(wait)
+			}
+			if n := watch.Done()[serving]; n < 50 {
+				t.Errorf("the certificate was renewed %d times in 12 years, want at least 50", n)
+			}
+			if len(cas) != 2 {
+				t.Errorf("%d CAs in 12 years, want 2", len(cas))
+			}
+		})
 	}
 }
 
@@ -99,7 +115,7 @@ func TestSecretIsRepaired(t *testing.T) {
 			s := newSite()
 			s.reconcile(t)
 			secret := &corev1.Secret{}
-			if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: "garden", Name: SecretName}, secret); err != nil {
+			if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: "garden", Name: secretName}, secret); err != nil {
 				t.Fatal(err)
 			}
 			change(secret)
@@ -119,6 +135,33 @@ func TestConfigurationThatLostTheCAGetsItAgain(t *testing.T) {
 	if err := s.Client.Patch(t.Context(), lost, client.Merge); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Announced(httptest.NewRequest(http.MethodGet, "/readyz", nil)); err == nil {
+		t.Error("ready without the CA")
+	}
 	s.reconcile(t)
 	s.verify(t)
+}
+
+func TestDesiredConfigurationIsApplied(t *testing.T) {
+	s := newSite()
+	lost := configuration.ForSeed("garden", nil)
+	if err := s.Client.Delete(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(t)
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(lost), lost); !apierrors.IsNotFound(err) {
+		t.Fatalf("without a wish there is a configuration, or: %v", err)
+	}
+	request := httptest.NewRequest(http.MethodGet, "/readyz", nil)
+	if err := s.Announced(request); err == nil {
+		t.Error("ready before the API server knows the webhooks")
+	}
+	s.Desired = func(context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+		return configuration.ForSeed("garden", nil), nil
+	}
+	s.reconcile(t)
+	s.verify(t)
+	if err := s.Announced(request); err != nil {
+		t.Error(err)
+	}
 }

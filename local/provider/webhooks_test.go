@@ -1,0 +1,92 @@
+package provider
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+)
+
+func TestContentsFollowThePool(t *testing.T) {
+	reserved := func(memory string) *corev1beta1.KubeletConfig {
+		return &corev1beta1.KubeletConfig{
+			KubeReserved: &corev1beta1.KubeletConfigReserved{Memory: ptr.To(resource.MustParse(memory))},
+		}
+	}
+	shoot := &corev1beta1.Shoot{}
+	shoot.Spec.Kubernetes.Kubelet = reserved("1Gi")
+	shoot.Spec.Provider.Workers = []corev1beta1.Worker{
+		{Name: "like-the-shoot"},
+		{Name: "own", Kubernetes: &corev1beta1.WorkerKubernetes{Kubelet: reserved("2Gi")}},
+	}
+	raw, err := json.Marshal(shoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "shoot--a--b"}}
+	cluster.Spec.Shoot = runtime.RawExtension{Raw: raw}
+	change := inContainer(fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(cluster).Build())
+
+	object := func(pool string) *extensionsv1alpha1.OperatingSystemConfig {
+		o := &extensionsv1alpha1.OperatingSystemConfig{}
+		o.Labels = map[string]string{corev1beta1.LabelWorkerPool: pool}
+		o.Spec.Files = []extensionsv1alpha1.File{{
+			Path: extensionsv1alpha1.KubeletConfigFile,
+			Content: extensionsv1alpha1.FileContent{
+				Inline: &extensionsv1alpha1.FileContentInline{Data: "kubeReserved:\n  memory: 1Gi\n"},
+			},
+		}}
+		return o
+	}
+	for pool, memory := range map[string]string{"like-the-shoot": "1Gi", "own": "2Gi", "being-deleted": "1Gi"} {
+		o := object(pool)
+		if changed, err := change(t.Context(), "shoot--a--b", o); err != nil || !changed {
+			t.Errorf("pool %s: changed %t, %v", pool, changed, err)
+		}
+		if got := o.Spec.Files[0].Content.Inline.Data; !strings.Contains(got, "memory: "+memory+"\n") {
+			t.Errorf("pool %s does not reserve %s:\n%s", pool, memory, got)
+		}
+	}
+	if changed, err := change(t.Context(), "shoot--gone", object("own")); err != nil || changed {
+		t.Errorf("a Shoot that is gone: changed %t, %v", changed, err)
+	}
+	broken := object("own")
+	broken.Spec.Files[0].Content.Inline.Data = "- no\n- object\n"
+	if _, err := change(t.Context(), "shoot--a--b", broken); err == nil {
+		t.Error("unreadable contents are accepted")
+	}
+}
+
+func TestWebhooksAreForShootsOfThisProvider(t *testing.T) {
+	owner := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "extension-provider-local", UID: "u"}}
+	c := registration(owner)
+	if refs := c.OwnerReferences; len(refs) != 1 || refs[0].UID != owner.UID {
+		t.Errorf("owners %v", refs)
+	}
+	for name, tc := range map[string]struct {
+		labels labels.Set
+		want   bool
+	}{
+		"of this provider": {labels.Set{"gardener.cloud/role": "shoot", "shoot.gardener.cloud/provider": "local"}, true},
+		"of another one":   {labels.Set{"gardener.cloud/role": "shoot", "shoot.gardener.cloud/provider": "aws"}, false},
+		"of no Shoot":      {labels.Set{"shoot.gardener.cloud/provider": "local"}, false},
+	} {
+		selector, err := metav1.LabelSelectorAsSelector(c.Webhooks[0].NamespaceSelector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := selector.Matches(tc.labels); got != tc.want {
+			t.Errorf("%s: selected %t, want %t", name, got, tc.want)
+		}
+	}
+}
