@@ -246,7 +246,7 @@ func compareRights() (lacking, unused []string, err error) {
 		lacking = append(lacking, fmt.Sprintf("%s: %s", r, example))
 	}
 	for _, r := range observed.role {
-		if !r.mayStayUnused() && !observed.inSeeds.has(r) && !observed.given.has(r) {
+		if !r.mayStayUnused() && !observed.inSeeds.needs(r) && !observed.given.has(r) {
 			unused = append(unused, "in seeds: "+r.String())
 		}
 	}
@@ -255,7 +255,7 @@ func compareRights() (lacking, unused []string, err error) {
 		return nil, nil, err
 	}
 	for _, r := range inGarden {
-		if !r.mayStayUnused() && !observed.inGarden.has(r) {
+		if !r.mayStayUnused() && !observed.inGarden.needs(r) {
 			unused = append(unused, "in the garden: "+r.String())
 		}
 	}
@@ -272,6 +272,12 @@ func (u usage) has(r right) bool {
 		}
 	}
 	return false
+}
+
+// needs reports whether the right was used or may have to be: a client that watches lists if the server cannot send what
+// is there with the watch.
+func (u usage) needs(r right) bool {
+	return u.has(r) || r.verb == "list" && u.has(right{"watch", r.group, r.resource})
 }
 
 // rightsInGarden are the rights of gardenlets in the table of the page about the seed authorizer, which is compared
