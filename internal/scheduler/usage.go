@@ -119,8 +119,8 @@ func (u *Usage) Of(seed string) int {
 	return u.counts[seed]
 }
 
-// replace counts a Shoot differently, in place of an assumption, too, and reports whether that frees a place. The caller
-// holds the lock.
+// replace counts a Shoot differently, in place of an assumption, too, and reports whether that frees a place. The
+// caller holds the lock.
 func (u *Usage) replace(uid types.UID, now seedsOf) (left bool) {
 	if u.counts == nil {
 		u.counts, u.shoots = map[string]int{}, map[types.UID]seedsOf{}

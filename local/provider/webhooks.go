@@ -102,8 +102,8 @@ func inContainer(reader client.Reader) mutation.Change[*extensionsv1alpha1.Opera
 	}
 }
 
-// registration makes the API server call the webhooks for control planes of this provider. It is removed with its owner,
-// the namespace of the extension.
+// registration makes the API server call the webhooks for control planes of this provider. It is removed with its
+// owner, the namespace of the extension.
 func registration(owner *corev1.Namespace) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{

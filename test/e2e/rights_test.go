@@ -274,8 +274,8 @@ func (u usage) has(r right) bool {
 	return false
 }
 
-// needs reports whether the right was used or may have to be: a client that watches lists if the server cannot send what
-// is there with the watch.
+// needs reports whether the right was used or may have to be: a client that watches lists if the server cannot send
+// what is there with the watch.
 func (u usage) needs(r right) bool {
 	return u.has(r) || r.verb == "list" && u.has(right{"watch", r.group, r.resource})
 }

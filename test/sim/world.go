@@ -309,15 +309,27 @@ func (w *World) oneStep() {
 	w.check()
 }
 
-// pass lets time pass: until a request is due, or for a moment.
+// pass lets time pass: until a request is due, or for a moment. No worker of a queue leaves a request that is due for
+// days.
 func (w *World) pass() {
 	next, ok := w.nextDue()
 	d := time.Duration(1+w.Random.IntN(2000)) * time.Millisecond
-	if ok && w.Random.IntN(2) == 0 && time.Until(next) > 0 {
+	if ok && w.Random.IntN(2) == 0 && time.Until(next) > 0 && !w.anythingDue() {
 		d = time.Until(next)
 	}
 	w.tracef("time passes: %s", d)
 	time.Sleep(d)
+}
+
+func (w *World) anythingDue() bool {
+	for _, p := range w.processes {
+		for _, q := range p.queues {
+			if q.Len() > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (w *World) nextDue() (first time.Time, ok bool) {

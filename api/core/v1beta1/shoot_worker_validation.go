@@ -52,8 +52,8 @@ func (v ShootValidation) workers(shoot, old *Shoot) field.ErrorList {
 	return append(errs, validateSystemPools(workers, path)...)
 }
 
-// validateContainerRuntimeNames refuses container runtimes of different types and pools whose objects have one name: the
-// contract of extensions names them <type>-<pool>.
+// validateContainerRuntimeNames refuses container runtimes of different types and pools whose objects have one name:
+// the contract of extensions names them <type>-<pool>.
 func validateContainerRuntimeNames(workers []Worker, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	pools := map[string]string{}

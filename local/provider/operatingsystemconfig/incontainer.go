@@ -17,8 +17,8 @@ import (
 
 // InContainer changes the contents for machines so that they fit containers, which share the kernel, the swap and the
 // disk of their host: cgroups without systemd, no settings of the kernel, no iptables program, and thresholds for free
-// space that do not depend on the size of the disk. kubelet is the pool's configuration; nil means all defaults. Changed
-// contents stay as they are.
+// space that do not depend on the size of the disk. kubelet is the pool's configuration; nil means all defaults.
+// Contents that it has changed before stay as they are.
 func InContainer(spec *extensionsv1alpha1.OperatingSystemConfigSpec, kubelet *corev1beta1.KubeletConfig) error {
 	if spec.CRIConfig != nil {
 		spec.CRIConfig.CgroupDriver = ptr.To(extensionsv1alpha1.CgroupDriverCgroupfs)

@@ -94,8 +94,8 @@ func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.
 		requested.Truncate(time.Second).After(op.LastUpdateTime.Time)
 }
 
-// extensionOutcome reports how far a request is. An error of the extension is passed on with its codes once it has lasted
-// long enough.
+// extensionOutcome reports how far a request is. An error of the extension is passed on with its codes once it has
+// lasted long enough.
 func extensionOutcome(
 	kind string, o extensionsv1alpha1.Object, now time.Time, severe time.Duration,
 ) (flow.Outcome, error) {
