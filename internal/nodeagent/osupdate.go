@@ -82,6 +82,8 @@ const (
 // machine controller's inPlaceUpdateTimeout lets the update take.
 func (s *osState) next() (step osStep, reason string) {
 	switch {
+	case s.installed == s.wanted && s.maySoonReboot():
+		return osAwaitReboot, "" // Only what runs after that shows whether the version stays.
 	case s.installed == s.wanted:
 		return osDone, ""
 	case s.announced != s.wanted:
@@ -91,12 +93,18 @@ func (s *osState) next() (step osStep, reason string) {
 			s.installed)
 	case s.begun.Ended == nil:
 		return osRun, "" // The node agent was killed while the command ran.
-	case s.now.Sub(s.begun.Ended.Time) < osRebootLimit:
+	case s.maySoonReboot():
 		return osAwaitReboot, ""
 	}
 	return osFailed,
 		fmt.Sprintf("the update of the operating system to %s did not restart the machine within %s: it runs %s",
 			s.wanted, osRebootLimit, s.installed)
+}
+
+// maySoonReboot reports whether the command has ended in this boot, and not so long ago that the machine stays up.
+func (s *osState) maySoonReboot() bool {
+	return s.begun != nil && s.begun.Version == s.wanted && s.begun.BootID == s.bootID && s.begun.Ended != nil &&
+		s.now.Sub(s.begun.Ended.Time) < osRebootLimit
 }
 
 func (r *Reconciler) readOSState(round *round, node *corev1.Node) (*osState, error) {

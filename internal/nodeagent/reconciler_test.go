@@ -318,6 +318,7 @@ func TestInPlaceUpdateOfTheOperatingSystem(t *testing.T) {
 	}{
 		"the command installs the version": {
 			run: func(a *agent) ([]byte, error) {
+				a.testNode.write(t, bootIDFile, "boot-2\n")
 				return nil, os.WriteFile(filepath.Join(a.root, "/etc/os-release"), []byte("PRETTY_NAME=\"X 1.1.0\"\n"), 0o644)
 			},
 		},
@@ -394,6 +395,14 @@ func TestOSStateNext(t *testing.T) {
 		"another boot runs the new version": {
 			osState{installed: "1.1.0", announced: "1.1.0", begun: &change.OSUpdate{Version: "1.1.0", BootID: "a"}}, osDone, "",
 		},
+		"the new version is installed, and the machine is shutting down": {osState{
+			installed: "1.1.0", announced: "1.1.0",
+			begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(time.Minute)},
+		}, osAwaitReboot, ""},
+		"the new version is installed without a reboot": {osState{
+			installed: "1.1.0", announced: "1.1.0",
+			begun: &change.OSUpdate{Version: "1.1.0", BootID: "b", Ended: ended(osRebootLimit)},
+		}, osDone, ""},
 		"the version was installed by hand": {osState{installed: "1.1.0"}, osDone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -463,6 +472,7 @@ func TestOperatingSystemUpdateIsInterrupted(t *testing.T) {
 					return nil, errors.New("signal: killed")
 				}
 				install("1.1.0")
+				a.testNode.write(t, bootIDFile, "boot-3\n")
 				return nil, nil
 			}
 			if _, err := a.Reconcile(ctx, reconcile.Request{}); err != nil {
