@@ -21,7 +21,7 @@ type observed struct {
 	deployments   []*appsv1.Deployment
 	gateway       *corev1.Service
 	installations []corev1beta1.ControllerInstallation
-	// extensions are the Extensions for the seed itself.
+	// extensions are those in the namespace garden, among them the Extensions for the seed itself.
 	extensions []extensionsv1alpha1.Extension
 	// unknown are the control planes whose Shoots the garden does not know, sorted.
 	unknown []string
@@ -154,7 +154,8 @@ func extensions(installations []corev1beta1.ControllerInstallation) corev1beta1.
 func failures(extensions []extensionsv1alpha1.Extension) error {
 	var errs []error
 	for i := range extensions {
-		if e := extensions[i].Status.LastError; e != nil {
+		ofSeed := extensions[i].Spec.GetClass() == extensionsv1alpha1.ClassSeed
+		if e := extensions[i].Status.LastError; ofSeed && e != nil {
 			errs = append(errs, fmt.Errorf("extension %s: %s", extensions[i].Name, e.Description))
 		}
 	}

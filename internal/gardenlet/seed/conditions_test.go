@@ -44,6 +44,7 @@ func TestUnknownControlPlanesAreReported(t *testing.T) {
 func TestErrorsOfExtensionsForTheSeedAreReported(t *testing.T) {
 	extension := func(name, problem string) extensionsv1alpha1.Extension {
 		e := extensionsv1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		e.Spec.Class = ptr.To(extensionsv1alpha1.ClassSeed)
 		if problem != "" {
 			e.Status.LastError = &corev1beta1.LastError{Description: problem}
 		}
@@ -51,6 +52,11 @@ func TestErrorsOfExtensionsForTheSeedAreReported(t *testing.T) {
 	}
 	if err := failures([]extensionsv1alpha1.Extension{extension("fine", "")}); err != nil {
 		t.Errorf("failures() = %v, want none", err)
+	}
+	ofGarden := extension("garden", "no access")
+	ofGarden.Spec.Class = ptr.To(extensionsv1alpha1.ClassGarden)
+	if err := failures([]extensionsv1alpha1.Extension{ofGarden}); err != nil {
+		t.Errorf("failures() = %v of an extension of the garden, want none", err)
 	}
 	err := failures([]extensionsv1alpha1.Extension{
 		extension("a", "no access"), extension("fine", ""), extension("b", "gone"),
