@@ -55,10 +55,10 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"internal/webhook/...", "internal/kube internal/pki", "any process may serve webhooks"},
 		{"internal/resourcemanager/webhook/configuration", "api/...", "it is what the gardenlet renders of them"},
 
-		{"internal/versionclass", "api/...", "every decision about versions builds on it"},
-		{"internal/maintenance", "api/... internal/versionclass", "controllers, admission and plans ask it alike"},
-		{"internal/offer", "api/...", "admission and 'hortus validate' ask it alike"},
-		{"internal/plan", "api/... internal/fleet internal/maintenance internal/versionclass",
+		{"internal/cloudprofile", "api/...", "every decision about versions builds on it"},
+		{"internal/maintenance", "api/... internal/cloudprofile", "controllers, admission and plans ask it alike"},
+		{"internal/cloudprofile/offer", "api/...", "admission and 'hortus validate' ask it alike"},
+		{"internal/plan", "api/... internal/fleet internal/maintenance internal/cloudprofile",
 			"it calls the same decisions as the controllers, not the controllers"},
 	} {
 		for _, p := range matching(t, boundary.packages) {
@@ -79,7 +79,7 @@ func TestPackagesNeverReach(t *testing.T) {
 		{"local/cloud charts cmd/echo cmd/cni-policy", "*.*/...", "the standard library is enough for them"},
 		{"cmd/machine-init", "k8s.io/...", "process 1 of a machine stays small"},
 		{"cmd/tunnel", "k8s.io/api/... k8s.io/apimachinery/... k8s.io/client-go/...", "every Shoot runs two of it"},
-		{"internal/versionclass internal/maintenance internal/offer internal/nodeagent/change", clients,
+		{"internal/cloudprofile internal/maintenance internal/cloudprofile/offer internal/nodeagent/change", clients,
 			"they decide: objects and a time in, a value out"},
 		{"internal/manifest internal/validate",
 			"sigs.k8s.io/controller-runtime/... k8s.io/client-go/kubernetes/... internal/garden", "it works without a garden"},
@@ -189,9 +189,9 @@ func TestProductDoesNotNeedTheLocalCloud(t *testing.T) {
 // inputs are arguments: objects and a time.
 func TestDecisionsArePure(t *testing.T) {
 	for _, decision := range []struct{ files, what string }{
-		{"internal/versionclass/*.go", "which versions may be used"},
+		{"internal/cloudprofile/*.go", "which versions may be used"},
 		{"internal/maintenance/*.go", "which updates are due, what a maintenance changes"},
-		{"internal/offer/*.go", "what a CloudProfile allows"},
+		{"internal/cloudprofile/offer/*.go", "what a CloudProfile allows"},
 		{"internal/scheduler/decide.go internal/scheduler/filters.go internal/scheduler/fixes.go",
 			"which seed runs a Shoot, and why others do not"},
 		{"internal/scheduler/elsewhere.go", "where Shoots go that leave a seed"},

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // checker checks one profile.
 type checker struct {
-	profile  *versionclass.Profile
+	profile  *cloudprofile.Profile
 	decider  *maintenance.Decider
 	now      time.Time
 	findings []Finding
@@ -22,7 +22,7 @@ type checker struct {
 
 // Check returns the problems with the versions of a profile from now on.
 func Check(name string, spec *corev1beta1.CloudProfileSpec, now time.Time) []Finding {
-	profile, err := versionclass.Compile(name, spec)
+	profile, err := cloudprofile.Compile(name, spec)
 	if err != nil {
 		return []Finding{{
 			Severity: Error, Rule: RuleInvalid, Profile: name, What: "versions", Message: err.Error(),
@@ -161,9 +161,9 @@ func (c *checker) minorGaps() {
 }
 
 // minorExpiry returns when the last version of a minor expires; false if one never does.
-func (c *checker) minorExpiry(of *versionclass.Version) (last time.Time, ok bool) {
+func (c *checker) minorExpiry(of *cloudprofile.Version) (last time.Time, ok bool) {
 	for _, v := range c.profile.Kubernetes {
-		if !versionclass.SameMinor(v.Semver, of.Semver) {
+		if !cloudprofile.SameMinor(v.Semver, of.Semver) {
 			continue
 		}
 		expiry, expires := v.Expiry()
@@ -178,15 +178,15 @@ func (c *checker) minorExpiry(of *versionclass.Version) (last time.Time, ok bool
 }
 
 // overlaps reports versions of the same minor that are supported at the same time. Unclassified versions do not count.
-func (c *checker) overlaps(what string, versions []*versionclass.Version) {
+func (c *checker) overlaps(what string, versions []*cloudprofile.Version) {
 	epochs, _ := epochsOf(c.now, c.profile.Changes)
 	for i, v := range versions {
 		for _, w := range versions[i+1:] {
-			if !versionclass.SameMinor(v.Semver, w.Semver) || v.Unclassified || w.Unclassified {
+			if !cloudprofile.SameMinor(v.Semver, w.Semver) || v.Unclassified || w.Unclassified {
 				continue
 			}
 			at := slices.IndexFunc(epochs, func(t time.Time) bool {
-				return v.ClassAt(t) == versionclass.Supported && w.ClassAt(t) == versionclass.Supported
+				return v.ClassAt(t) == cloudprofile.Supported && w.ClassAt(t) == cloudprofile.Supported
 			})
 			if at < 0 {
 				continue
@@ -206,9 +206,9 @@ func (c *checker) overlaps(what string, versions []*versionclass.Version) {
 
 func ptrTo[T any](v T) *T { return &v }
 
-func (c *checker) deprecatedForever(what string, versions []*versionclass.Version) {
+func (c *checker) deprecatedForever(what string, versions []*cloudprofile.Version) {
 	for _, v := range versions {
-		if _, expires := v.Expiry(); expires || v.ClassAt(c.now) != versionclass.Deprecated {
+		if _, expires := v.Expiry(); expires || v.ClassAt(c.now) != cloudprofile.Deprecated {
 			continue
 		}
 		c.add(Finding{
@@ -244,14 +244,14 @@ func (c *checker) machineTypes() {
 }
 
 // withoutImage lists the Kubernetes versions for which no machine image runs on machines of a type.
-func (c *checker) withoutImage(machineType *versionclass.MachineType) (without []string) {
+func (c *checker) withoutImage(machineType *cloudprofile.MachineType) (without []string) {
 	for _, k := range c.profile.Kubernetes {
 		if !k.ClassAt(c.now).Active() {
 			continue
 		}
 		found := false
 		for _, image := range c.profile.Images {
-			for _, v := range image.Eligible(versionclass.Needs{
+			for _, v := range image.Eligible(cloudprofile.Needs{
 				Architecture: machineType.Architecture, MachineType: machineType, Kubelet: k.Semver,
 			}) {
 				found = found || v.ClassAt(c.now).Active()

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/plan"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // CheckAll checks profiles, all or the named ones, and counts the Shoots that each finding affects. It also reports
@@ -40,7 +40,7 @@ func CheckAll(f *fleet.Fleet, names []string, now time.Time) ([]Finding, error) 
 		p := &f.NamespacedCloudProfiles[i]
 		spec := p.Status.CloudProfileSpec
 		if parent := parents[p.Spec.Parent.Name]; parent != nil {
-			spec = versionclass.Merge(parent, &p.Spec)
+			spec = cloudprofile.Merge(parent, &p.Spec)
 		}
 		check(p.Namespace+"/"+p.Name, &spec, shootsOf(f, p.Namespace+"/"+p.Name))
 	}
@@ -64,7 +64,7 @@ func shootsOf(f *fleet.Fleet, profile string) []*corev1beta1.Shoot {
 }
 
 func missing(name string, spec *corev1beta1.CloudProfileSpec, used inUse) []Finding {
-	profile, err := versionclass.Compile(name, spec)
+	profile, err := cloudprofile.Compile(name, spec)
 	if err != nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func missing(name string, spec *corev1beta1.CloudProfileSpec, used inUse) []Find
 	}
 	var findings []Finding
 	for key, shoots := range used {
-		if offered[key] || !versionclass.Complete(key[1]) {
+		if offered[key] || !cloudprofile.Complete(key[1]) {
 			continue
 		}
 		findings = append(findings, Finding{

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // need is one way in which pools use an image. Pools that need the same versions are treated alike.
@@ -23,9 +23,9 @@ type need struct {
 	inPlace      bool
 }
 
-func (c *checker) image(image *versionclass.Image) {
+func (c *checker) image(image *cloudprofile.Image) {
 	what := "image " + image.Name
-	versions := make([]*versionclass.Version, 0, len(image.Versions))
+	versions := make([]*cloudprofile.Version, 0, len(image.Versions))
 	for _, v := range image.Versions {
 		versions = append(versions, &v.Version)
 	}
@@ -37,9 +37,9 @@ func (c *checker) image(image *versionclass.Image) {
 }
 
 // unusable reports image versions that no machine type or no Kubernetes version can use.
-func (c *checker) unusable(image *versionclass.Image) {
+func (c *checker) unusable(image *cloudprofile.Image) {
 	for _, v := range image.Versions {
-		if !slices.ContainsFunc(c.profile.Kubernetes, func(k *versionclass.Version) bool {
+		if !slices.ContainsFunc(c.profile.Kubernetes, func(k *cloudprofile.Version) bool {
 			return k.ClassAt(c.now).Active() && v.AcceptsKubelet(k.Semver)
 		}) {
 			c.add(Finding{
@@ -72,8 +72,8 @@ func (c *checker) unusable(image *versionclass.Image) {
 
 // inPlacePaths reports versions that support in-place updates but are never their target, and versions from which the
 // newest supported or deprecated one cannot be reached in place.
-func (c *checker) inPlacePaths(image *versionclass.Image) {
-	var newest *versionclass.ImageVersion
+func (c *checker) inPlacePaths(image *cloudprofile.Image) {
+	var newest *cloudprofile.ImageVersion
 	lowest := true
 	for _, v := range image.Versions {
 		if !v.InPlace {
@@ -87,7 +87,7 @@ func (c *checker) inPlacePaths(image *versionclass.Image) {
 			})
 		}
 		lowest = false
-		if class := v.ClassAt(c.now); class == versionclass.Supported || class == versionclass.Deprecated {
+		if class := v.ClassAt(c.now); class == cloudprofile.Supported || class == cloudprofile.Deprecated {
 			newest = v
 		}
 	}
@@ -106,16 +106,16 @@ func (c *checker) inPlacePaths(image *versionclass.Image) {
 }
 
 // reaches reports whether machines can be updated in place from one version to another, in any number of steps.
-func (c *checker) reaches(image *versionclass.Image, from, to *versionclass.ImageVersion) bool {
+func (c *checker) reaches(image *cloudprofile.Image, from, to *cloudprofile.ImageVersion) bool {
 	seen := map[string]bool{from.Text: true}
-	for queue := []*versionclass.ImageVersion{from}; len(queue) > 0; queue = queue[1:] {
+	for queue := []*cloudprofile.ImageVersion{from}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		if at == to {
 			return true
 		}
 		for _, v := range image.Versions {
 			if class := v.ClassAt(c.now); !seen[v.Text] && v.InPlace && v.InPlaceMinimum != nil &&
-				(class == versionclass.Supported || class == versionclass.Deprecated) &&
+				(class == cloudprofile.Supported || class == cloudprofile.Deprecated) &&
 				v.Semver.GreaterThan(at.Semver) && !v.InPlaceMinimum.GreaterThan(at.Semver) {
 				seen[v.Text] = true
 				queue = append(queue, v)
@@ -126,7 +126,7 @@ func (c *checker) reaches(image *versionclass.Image, from, to *versionclass.Imag
 }
 
 // needsOf lists all ways in which pools may use the image, those with the fewest requirements first.
-func (c *checker) needsOf(image *versionclass.Image) []need {
+func (c *checker) needsOf(image *cloudprofile.Image) []need {
 	var architectures, runtimes []string
 	inPlace := false
 	for _, v := range image.Versions {
@@ -169,7 +169,7 @@ func unique(list []string) []string {
 
 // machineGroups groups the machine types of an architecture by the versions of the image that run on them. Without
 // capabilities there is one group.
-func (c *checker) machineGroups(image *versionclass.Image, architecture string) [][]string {
+func (c *checker) machineGroups(image *cloudprofile.Image, architecture string) [][]string {
 	var groups [][]string
 	at := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(c.profile.MachineTypes)) {
@@ -193,7 +193,7 @@ func (c *checker) machineGroups(image *versionclass.Image, architecture string) 
 }
 
 // kubeletGroups groups Kubernetes versions by the versions of the image that accept them.
-func (c *checker) kubeletGroups(image *versionclass.Image) [][]string {
+func (c *checker) kubeletGroups(image *cloudprofile.Image) [][]string {
 	var groups [][]string
 	at := map[string]int{}
 	for _, k := range c.profile.Kubernetes {
@@ -223,7 +223,7 @@ type failure struct {
 	item  maintenance.Item
 }
 
-func (c *checker) imageDeadEnds(image *versionclass.Image) {
+func (c *checker) imageDeadEnds(image *cloudprofile.Image) {
 	needs := c.needsOf(image)
 	failures := map[string][]failure{}
 	for _, n := range needs {
@@ -265,7 +265,7 @@ func (c *checker) imageDeadEnds(image *versionclass.Image) {
 
 // endOfLife reports whether the version is the last one of its image and is a dead end only because it expires, not
 // because of constraints.
-func (c *checker) endOfLife(image *versionclass.Image, v *versionclass.ImageVersion, list []failure) bool {
+func (c *checker) endOfLife(image *cloudprofile.Image, v *cloudprofile.ImageVersion, list []failure) bool {
 	return v == image.Versions[len(image.Versions)-1] && !slices.ContainsFunc(list, func(f failure) bool {
 		return f.item.Cause != maintenance.CauseExpired
 	})
@@ -310,7 +310,7 @@ func describe(list []failure) string {
 }
 
 // cluster returns a cluster with one pool that has the need.
-func (c *checker) cluster(image *versionclass.Image, n need, version string, auto bool) *maintenance.Cluster {
+func (c *checker) cluster(image *cloudprofile.Image, n need, version string, auto bool) *maintenance.Cluster {
 	pool := maintenance.Pool{
 		Name:         "any",
 		Kubernetes:   "", // The control plane's version, whose update does not matter here.
@@ -324,8 +324,8 @@ func (c *checker) cluster(image *versionclass.Image, n need, version string, aut
 	return &maintenance.Cluster{Kubernetes: n.kubelet, AutoImage: auto, Pools: []maintenance.Pool{pool}}
 }
 
-func (c *checker) eligible(image *versionclass.Image, n need, version string) []*versionclass.ImageVersion {
-	needs := versionclass.Needs{
+func (c *checker) eligible(image *cloudprofile.Image, n need, version string) []*cloudprofile.ImageVersion {
+	needs := cloudprofile.Needs{
 		Architecture: n.architecture, MachineType: c.profile.MachineTypes[n.machineType], InPlace: n.inPlace,
 		Current: version,
 	}
@@ -335,10 +335,10 @@ func (c *checker) eligible(image *versionclass.Image, n need, version string) []
 	if k := c.profile.KubernetesVersion(n.kubelet); k != nil {
 		needs.Kubelet = k.Semver
 	}
-	return slices.DeleteFunc(image.Eligible(needs), func(v *versionclass.ImageVersion) bool { return v.Text != version })
+	return slices.DeleteFunc(image.Eligible(needs), func(v *cloudprofile.ImageVersion) bool { return v.Text != version })
 }
 
-func (c *checker) exploreImage(image *versionclass.Image, n need) map[string]stuckness {
+func (c *checker) exploreImage(image *cloudprofile.Image, n need) map[string]stuckness {
 	usable := func(v string) bool { return len(c.eligible(image, n, v)) > 0 }
 	g := &graph{
 		offered: func(v string, t time.Time) bool { return usable(v) && image.Version(v).ClassAt(t).Active() },
@@ -355,7 +355,7 @@ func (c *checker) exploreImage(image *versionclass.Image, n need) map[string]stu
 }
 
 func (c *checker) decideImage(
-	image *versionclass.Image, n need, version string, t time.Time, auto bool,
+	image *cloudprofile.Image, n need, version string, t time.Time, auto bool,
 ) (string, bool) {
 	if item := c.imageItem(image, n, version, t, auto); item != nil {
 		return item.To, item.Err != nil
@@ -365,7 +365,7 @@ func (c *checker) decideImage(
 
 // imageItem returns the change that maintenance makes to the image of a pool with the need; nil if none.
 func (c *checker) imageItem(
-	image *versionclass.Image, n need, version string, t time.Time, auto bool,
+	image *cloudprofile.Image, n need, version string, t time.Time, auto bool,
 ) *maintenance.Item {
 	d := c.decider.Decide(c.cluster(image, n, version, auto), t)
 	for i := range d.Items {
@@ -390,7 +390,7 @@ func (u inUse) count(shoots []*corev1beta1.Shoot, images []corev1beta1.MachineIm
 				seen[[2]string{kubernetes, *w.Kubernetes.Version}] = true
 			}
 			if image := w.Machine.Image; image != nil && image.Version != nil {
-				seen[[2]string{"image " + versionclass.ImageName(images, image.Name), *image.Version}] = true
+				seen[[2]string{"image " + cloudprofile.ImageName(images, image.Name), *image.Version}] = true
 			}
 		}
 		for key := range seen {

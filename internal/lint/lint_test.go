@@ -18,8 +18,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 var (
@@ -119,7 +119,7 @@ func TestDeadEndsAgreeWithExhaustiveSimulation(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		spec := randomProfile(rng)
 		findings := Check("p", spec, now)
-		profile, err := versionclass.Compile("p", spec)
+		profile, err := cloudprofile.Compile("p", spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestDeadEndsAgreeWithExhaustiveSimulation(t *testing.T) {
 		if len(spec.Kubernetes.Versions) == 0 || len(spec.MachineImages[0].Versions) == 0 {
 			continue
 		}
-		var images []*versionclass.Version
+		var images []*cloudprofile.Version
 		for _, v := range profile.Images[0].Versions {
 			images = append(images, &v.Version)
 		}
@@ -156,7 +156,7 @@ func TestDeadEndsAgreeWithExhaustiveSimulation(t *testing.T) {
 	}
 }
 
-func describeVersions(versions []*versionclass.Version) string {
+func describeVersions(versions []*cloudprofile.Version) string {
 	var b strings.Builder
 	for _, v := range versions {
 		expiry, _ := v.Expiry()
@@ -167,7 +167,7 @@ func describeVersions(versions []*versionclass.Version) string {
 
 // exhaust simulates hours, not epochs, and returns the versions on which a Shoot gets stuck and whether it stays so.
 func exhaust(
-	p *versionclass.Profile, versions []*versionclass.Version,
+	p *cloudprofile.Profile, versions []*cloudprofile.Version,
 	decide func(*maintenance.Decider, string, bool, time.Time) (string, bool),
 ) map[string]bool {
 	decider := maintenance.NewDecider(p)
@@ -180,7 +180,7 @@ func exhaust(
 		}
 		for at := now; at.Before(end); at = at.Add(time.Hour) {
 			for _, v := range versions {
-				if class := v.ClassAt(at); class != versionclass.Expired && class != versionclass.Unavailable {
+				if class := v.ClassAt(at); class != cloudprofile.Expired && class != cloudprofile.Unavailable {
 					on[v.Text] = true
 				}
 			}
@@ -235,7 +235,7 @@ func TestDeadEndsOfEveryMachineType(t *testing.T) {
 			}
 		}
 		findings := Check("p", spec, now)
-		profile, err := versionclass.Compile("p", spec)
+		profile, err := cloudprofile.Compile("p", spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestDeadEndsOfEveryMachineType(t *testing.T) {
 		}
 		want := map[string]bool{}
 		for _, mt := range spec.MachineTypes {
-			var usable []*versionclass.Version
+			var usable []*cloudprofile.Version
 			for _, v := range profile.Images[0].Versions {
 				if profile.Images[0].RunsOn(v, profile.MachineTypes[mt.Name]) {
 					usable = append(usable, &v.Version)

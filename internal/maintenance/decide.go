@@ -10,7 +10,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // Subject is what an Item updates.
@@ -67,7 +67,7 @@ func (d *Decision) Changed() bool {
 // Decider chooses versions from one profile. It caches its choices, because thousands of Shoots have the same version
 // at the same time. It is not safe for concurrent use; create one per goroutine.
 type Decider struct {
-	profile *versionclass.Profile
+	profile *cloudprofile.Profile
 	memo    map[question]answer
 	kinds   map[poolKind]int
 	parsed  map[string]*semver.Version
@@ -95,7 +95,7 @@ type poolKind struct {
 }
 
 // NewDecider returns a Decider for the profile.
-func NewDecider(profile *versionclass.Profile) *Decider {
+func NewDecider(profile *cloudprofile.Profile) *Decider {
 	return &Decider{
 		profile: profile,
 		memo:    map[question]answer{},
@@ -126,7 +126,7 @@ func (d *Decider) parse(text string) *semver.Version {
 // SameMinor reports whether two versions have the same major and minor version.
 func (d *Decider) SameMinor(a, b string) bool {
 	v, w := d.parse(a), d.parse(b)
-	return v != nil && w != nil && versionclass.SameMinor(v, w)
+	return v != nil && w != nil && cloudprofile.SameMinor(v, w)
 }
 
 func (d *Decider) kindOf(pool *Pool) int {
@@ -247,7 +247,7 @@ func (d *Decider) decideImages(c *Cluster, epoch int, now time.Time) (items []It
 }
 
 func decideImage(
-	pool *Pool, image *versionclass.Image, eligible []*versionclass.ImageVersion, auto bool, now time.Time,
+	pool *Pool, image *cloudprofile.Image, eligible []*cloudprofile.ImageVersion, auto bool, now time.Time,
 ) answer {
 	made := choose(imageStrategies[image.Strategy], imageCandidates(eligible, now), pool.ImageVersion, auto)
 	item := Item{
@@ -270,16 +270,16 @@ func decideImage(
 }
 
 // NeedsOf is what a pool requires of its machine image, given the version of the control plane.
-func NeedsOf(pool *Pool, p *versionclass.Profile, controlPlane string) versionclass.Needs {
+func NeedsOf(pool *Pool, p *cloudprofile.Profile, controlPlane string) cloudprofile.Needs {
 	machineType := p.MachineTypes[pool.MachineType]
 	if machineType == nil {
-		machineType = &versionclass.MachineType{Architecture: p.DefaultArchitecture(pool.MachineType)}
+		machineType = &cloudprofile.MachineType{Architecture: p.DefaultArchitecture(pool.MachineType)}
 	}
 	return needsOf(pool, machineType, pool.effectiveKubernetes(controlPlane))
 }
 
-func needsOf(pool *Pool, machineType *versionclass.MachineType, kubelet string) versionclass.Needs {
-	needs := versionclass.Needs{
+func needsOf(pool *Pool, machineType *cloudprofile.MachineType, kubelet string) cloudprofile.Needs {
+	needs := cloudprofile.Needs{
 		Architecture: pool.Architecture,
 		MachineType:  machineType,
 		CRI:          pool.CRI,

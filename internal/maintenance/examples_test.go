@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 var (
@@ -88,13 +88,13 @@ func imageVersions(t *testing.T, list string) []corev1beta1.MachineImageVersion 
 	return versions
 }
 
-func compiled(t *testing.T, spec corev1beta1.CloudProfileSpec) *versionclass.Profile {
+func compiled(t *testing.T, spec corev1beta1.CloudProfileSpec) *cloudprofile.Profile {
 	t.Helper()
 	if spec.MachineTypes == nil {
 		arm := "arm64"
 		spec.MachineTypes = []corev1beta1.MachineType{{Name: "small"}, {Name: "arm", Architecture: &arm}}
 	}
-	p, err := versionclass.Compile("test", &spec)
+	p, err := cloudprofile.Compile("test", &spec)
 	if err != nil {
 		t.Fatal(err)
 	}

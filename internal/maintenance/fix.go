@@ -7,11 +7,11 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // Fix says what an operator must add to the profile so that a failed update finds a target.
-func (i *Item) Fix(p *versionclass.Profile) string {
+func (i *Item) Fix(p *cloudprofile.Profile) string {
 	v, err := semver.NewVersion(i.From)
 	if err != nil {
 		return "correct the version in the Shoot"
@@ -40,7 +40,7 @@ func (i *Item) Fix(p *versionclass.Profile) string {
 
 // Expiry returns the expiration date that makes the item due, and false if the version is not in the profile or never
 // expires.
-func (i *Item) Expiry(p *versionclass.Profile) (at time.Time, ok bool) {
+func (i *Item) Expiry(p *cloudprofile.Profile) (at time.Time, ok bool) {
 	if i.Cause != CauseExpired {
 		return time.Time{}, false
 	}

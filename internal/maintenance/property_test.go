@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 const propertySeeds = 3000
@@ -87,7 +87,7 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 				continue
 			}
 			from, to := semver.MustParse(item.From), semver.MustParse(item.To)
-			var class versionclass.Class
+			var class cloudprofile.Class
 			if item.Subject == PoolImage {
 				class = p.Image("os").Version(item.To).ClassAt(now)
 			} else if v := p.KubernetesVersion(item.To); v != nil {
@@ -98,9 +98,9 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 			switch {
 			case !to.GreaterThan(from):
 				t.Errorf("seed %d: %+v is not an update to a higher version", seed, item)
-			case !item.Capped && class == versionclass.Preview:
+			case !item.Capped && class == cloudprofile.Preview:
 				t.Errorf("seed %d: %+v goes to a preview version", seed, item)
-			case !item.Capped && !item.Forced && class == versionclass.Expired:
+			case !item.Capped && !item.Forced && class == cloudprofile.Expired:
 				t.Errorf("seed %d: %+v goes to an expired version without need", seed, item)
 			case item.Forced && item.Cause == CauseAuto:
 				t.Errorf("seed %d: %+v is forced without need", seed, item)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // RefusedBy predicts whether the API server refuses the versions of a cluster after a maintenance, and returns the
@@ -23,7 +23,7 @@ func (d *Decider) RefusedBy(before, after *Cluster) string {
 		if kubelet == nil {
 			continue
 		}
-		if problem := versionclass.SkewProblem(controlPlane, kubelet); problem != "" {
+		if problem := cloudprofile.SkewProblem(controlPlane, kubelet); problem != "" {
 			reasons = append(reasons, fmt.Sprintf("worker pool %q: %s", pool.Name, problem))
 		}
 		if i < len(before.Pools) && before.Pools[i].Kubernetes != pool.Kubernetes &&

@@ -8,29 +8,29 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // candidate is an offered version with its class at the time of the decision.
 type candidate struct {
 	text  string
 	v     *semver.Version
-	class versionclass.Class
+	class cloudprofile.Class
 }
 
 // target reports whether an update may choose the candidate at all. Preview versions and those not available yet
 // are nobody's target; expired ones only the last resort of a forced update.
 func (c candidate) target(allowExpired bool) bool {
 	switch c.class {
-	case versionclass.Supported, versionclass.Deprecated:
+	case cloudprofile.Supported, cloudprofile.Deprecated:
 		return true
-	case versionclass.Expired:
+	case cloudprofile.Expired:
 		return allowExpired
 	}
 	return false
 }
 
-func kubernetesCandidates(p *versionclass.Profile, now time.Time) []candidate {
+func kubernetesCandidates(p *cloudprofile.Profile, now time.Time) []candidate {
 	candidates := make([]candidate, 0, len(p.Kubernetes))
 	for _, v := range p.Kubernetes {
 		candidates = append(candidates, candidate{v.Text, v.Semver, v.ClassAt(now)})
@@ -38,7 +38,7 @@ func kubernetesCandidates(p *versionclass.Profile, now time.Time) []candidate {
 	return candidates
 }
 
-func imageCandidates(versions []*versionclass.ImageVersion, now time.Time) []candidate {
+func imageCandidates(versions []*cloudprofile.ImageVersion, now time.Time) []candidate {
 	candidates := make([]candidate, 0, len(versions))
 	for _, v := range versions {
 		candidates = append(candidates, candidate{v.Text, v.Semver, v.ClassAt(now)})
@@ -62,7 +62,7 @@ func dueness(candidates []candidate, current string, auto bool) (Cause, bool) {
 			continue
 		}
 		switch {
-		case c.class == versionclass.Expired:
+		case c.class == cloudprofile.Expired:
 			return CauseExpired, true
 		case auto:
 			return CauseAuto, true
@@ -85,12 +85,12 @@ func anyDistance(_, _ *semver.Version) bool { return true }
 
 var (
 	kubernetesStrategy = strategy{
-		autos: []func(v, current *semver.Version) bool{versionclass.SameMinor},
+		autos: []func(v, current *semver.Version) bool{cloudprofile.SameMinor},
 		force: forceConsecutiveMinor,
 	}
 	imageStrategies = map[corev1beta1.MachineImageUpdateStrategy]strategy{
 		corev1beta1.UpdateStrategyPatch: {
-			autos: []func(v, current *semver.Version) bool{versionclass.SameMinor},
+			autos: []func(v, current *semver.Version) bool{cloudprofile.SameMinor},
 			force: func(candidates []candidate, current *semver.Version) (candidate, error) {
 				return forceNextLine(candidates, "minor", func(v *semver.Version) (uint64, bool) {
 					return v.Minor(), v.Major() == current.Major() && v.Minor() > current.Minor()
@@ -98,7 +98,7 @@ var (
 			},
 		},
 		corev1beta1.UpdateStrategyMinor: {
-			autos: []func(v, current *semver.Version) bool{versionclass.SameMinor, sameMajor},
+			autos: []func(v, current *semver.Version) bool{cloudprofile.SameMinor, sameMajor},
 			force: func(candidates []candidate, current *semver.Version) (candidate, error) {
 				return forceNextLine(candidates, "major", func(v *semver.Version) (uint64, bool) {
 					return v.Major(), v.Major() > current.Major()
@@ -106,7 +106,7 @@ var (
 			},
 		},
 		corev1beta1.UpdateStrategyMajor: {
-			autos: []func(v, current *semver.Version) bool{versionclass.SameMinor, anyDistance},
+			autos: []func(v, current *semver.Version) bool{cloudprofile.SameMinor, anyDistance},
 			force: func([]candidate, *semver.Version) (candidate, error) {
 				return candidate{},
 					errors.New("no higher version that is not expired in the CloudProfile (end of life, or a mistake)")
@@ -129,7 +129,7 @@ func choose(s strategy, candidates []candidate, current string, auto bool) choic
 	if !due {
 		return choice{}
 	}
-	v, err := versionclass.ParseVersion(current)
+	v, err := cloudprofile.ParseVersion(current)
 	if err != nil {
 		return choice{cause: cause, err: fmt.Errorf("could not determine higher suitable version than %q: %w", current, err)}
 	}
@@ -164,7 +164,7 @@ func highestForAuto(
 		if !c.target(false) || !within(c.v, current) {
 			continue
 		}
-		if c.class == versionclass.Supported {
+		if c.class == cloudprofile.Supported {
 			return c, true
 		}
 		if deprecated.v == nil {

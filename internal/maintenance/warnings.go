@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // expiresSoon is how long before its expiration date a version is worth a warning: time to try the next one, and to
@@ -17,7 +17,7 @@ const expiresSoon = 90 * 24 * time.Hour
 // Warnings lists versions of a Shoot, which must be complete, that are deprecated, expire soon or have expired, and
 // what maintenance will do about them under the current profile. A Shoot whose spec does not change gets none; old is
 // nil for a new Shoot.
-func Warnings(shoot, old *corev1beta1.Shoot, profile *versionclass.Profile, now time.Time) []string {
+func Warnings(shoot, old *corev1beta1.Shoot, profile *cloudprofile.Profile, now time.Time) []string {
 	if old != nil && equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		return nil
 	}
@@ -39,7 +39,7 @@ func Warnings(shoot, old *corev1beta1.Shoot, profile *versionclass.Profile, now 
 
 // warner collects warnings about one Cluster.
 type warner struct {
-	profile  *versionclass.Profile
+	profile  *cloudprofile.Profile
 	decider  *Decider
 	cluster  Cluster
 	now      time.Time
@@ -52,17 +52,17 @@ func (w *warner) kubernetes(path string, subject Subject, pool, version string) 
 	}
 }
 
-func (w *warner) version(path string, subject Subject, pool, name string, v *versionclass.Version) {
+func (w *warner) version(path string, subject Subject, pool, name string, v *cloudprofile.Version) {
 	class := v.ClassAt(w.now)
 	expiry, expires := v.Expiry()
 	soon := expires && expiry.Sub(w.now) <= expiresSoon
 	var text string
 	switch at := expiry.UTC().Format(time.RFC3339); {
-	case class == versionclass.Expired:
+	case class == cloudprofile.Expired:
 		text = "expired at " + at
-	case class == versionclass.Deprecated && expires:
+	case class == cloudprofile.Deprecated && expires:
 		text = "is deprecated and expires at " + at
-	case class == versionclass.Deprecated:
+	case class == cloudprofile.Deprecated:
 		text = "is deprecated"
 	case soon:
 		text = "expires at " + at
@@ -72,7 +72,7 @@ func (w *warner) version(path string, subject Subject, pool, name string, v *ver
 	text = path + ": " + name + " " + text
 	if target := w.target(subject, pool, w.now); target != "" {
 		text += "; the next maintenance updates it to " + target
-	} else if expires && class != versionclass.Expired {
+	} else if expires && class != cloudprofile.Expired {
 		if target := w.target(subject, pool, expiry.Add(1)); target != "" { // Strictly after the date.
 			text += "; the maintenance after it updates to " + target
 		}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 func TestWarnings(t *testing.T) {
@@ -20,7 +20,7 @@ func TestWarnings(t *testing.T) {
 		}
 		return v
 	}
-	profile, err := versionclass.Compile("p", &corev1beta1.CloudProfileSpec{
+	profile, err := cloudprofile.Compile("p", &corev1beta1.CloudProfileSpec{
 		Kubernetes: corev1beta1.KubernetesSettings{Versions: []corev1beta1.ExpirableVersion{
 			version("1.36.3", "supported", 0), version("1.36.1", "deprecated", 0),
 			version("1.35.4", "supported", 60), version("1.34.4", "supported", 200), version("1.33.9", "deprecated", 30),

@@ -23,12 +23,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/controllermanager/shoot/hibernation"
 	"hortus.dev/hortus/internal/controllermanager/shoot/maintenance"
 	"hortus.dev/hortus/internal/fleet"
 	decision "hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/plan"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 var (
@@ -42,7 +42,7 @@ type world struct {
 	client.Client // All other calls panic.
 	clock         *clocktesting.FakeClock
 	profile       *corev1beta1.CloudProfile
-	compiled      *versionclass.Profile
+	compiled      *cloudprofile.Profile
 	shoot         *corev1beta1.Shoot
 	history       []string
 	rotations     map[string][]time.Time
@@ -85,11 +85,11 @@ func (w *world) Update(_ context.Context, object client.Object, options ...clien
 
 // refuse returns the API server's errors about versions: skew, and the findings of admission.
 func (w *world) refuse(updated *corev1beta1.Shoot) field.ErrorList {
-	errs := versionclass.ValidateShootVersions(updated, w.shoot, w.compiled, w.clock.Now())
+	errs := cloudprofile.ValidateShootVersions(updated, w.shoot, w.compiled, w.clock.Now())
 	controlPlane := semver.MustParse(updated.Spec.Kubernetes.Version)
 	for _, pool := range updated.Spec.Provider.Workers {
 		if pool.Kubernetes != nil && pool.Kubernetes.Version != nil {
-			if problem := versionclass.SkewProblem(controlPlane, semver.MustParse(*pool.Kubernetes.Version)); problem != "" {
+			if problem := cloudprofile.SkewProblem(controlPlane, semver.MustParse(*pool.Kubernetes.Version)); problem != "" {
 				errs = append(errs, field.Forbidden(field.NewPath("spec"), problem))
 			}
 		}
@@ -383,7 +383,7 @@ func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 		until := start.AddDate(0, 0, 120)
 		jitter := decision.HashJitter(seed)
 		profile, shoot := randomProfile(rng, start), randomShoot(rng, start)
-		compiled, err := versionclass.Compile("p", &profile.Spec)
+		compiled, err := cloudprofile.Compile("p", &profile.Spec)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // Input has the Shoots and their profiles, prepared for planning. Of a Shoot it keeps only what a plan needs.
@@ -29,7 +29,7 @@ func (k profileKey) String() string {
 }
 
 type compiled struct {
-	profile *versionclass.Profile
+	profile *cloudprofile.Profile
 	err     error
 }
 
@@ -65,7 +65,7 @@ func Prepare(f *fleet.Fleet, now time.Time) *Input {
 		p := &f.NamespacedCloudProfiles[i]
 		key := profileKey{p.Namespace, p.Name}
 		if parent := parents[p.Spec.Parent.Name]; parent != nil {
-			merged := versionclass.Merge(&parent.Spec, &p.Spec)
+			merged := cloudprofile.Merge(&parent.Spec, &p.Spec)
 			in.compile(key, &merged)
 		} else {
 			in.compile(key, &p.Status.CloudProfileSpec)
@@ -79,12 +79,12 @@ func Prepare(f *fleet.Fleet, now time.Time) *Input {
 }
 
 func (in *Input) compile(key profileKey, spec *corev1beta1.CloudProfileSpec) {
-	profile, err := versionclass.Compile(key.String(), spec)
+	profile, err := cloudprofile.Compile(key.String(), spec)
 	in.profiles[key] = compiled{profile, err}
 }
 
 // profileOf returns the profile of a Shoot, or why there is none.
-func (in *Input) profileOf(s *Shoot) (*versionclass.Profile, error) {
+func (in *Input) profileOf(s *Shoot) (*cloudprofile.Profile, error) {
 	c, ok := in.profiles[s.profile]
 	switch {
 	case ok:
@@ -101,7 +101,7 @@ func (in *Input) profileOf(s *Shoot) (*versionclass.Profile, error) {
 func ProfileOf(shoot *corev1beta1.Shoot) string { return profileKeyOf(shoot).String() }
 
 // Profile returns the profile of a name as ProfileOf returns it, or an error that says why there is none.
-func (in *Input) Profile(name string) (*versionclass.Profile, error) {
+func (in *Input) Profile(name string) (*cloudprofile.Profile, error) {
 	for key, c := range in.profiles {
 		if key.String() == name {
 			return c.profile, c.err
@@ -139,7 +139,7 @@ func (in *Input) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 	}
 	if c := in.profiles[s.profile]; c.profile != nil && incomplete(shoot) {
 		shoot = shoot.DeepCopy()
-		versionclass.DefaultShoot(shoot, nil, c.profile, now) // What cannot be completed fails in the plan.
+		cloudprofile.DefaultShoot(shoot, nil, c.profile, now) // What cannot be completed fails in the plan.
 	}
 	s.cluster = maintenance.ClusterOf(shoot)
 	for i := range shoot.Spec.Provider.Workers {
@@ -178,10 +178,10 @@ func lastMaintained(shoot *corev1beta1.Shoot) time.Time {
 
 // incomplete reports whether the API server would still complete the Shoot.
 func incomplete(shoot *corev1beta1.Shoot) bool {
-	return !versionclass.Complete(shoot.Spec.Kubernetes.Version) ||
+	return !cloudprofile.Complete(shoot.Spec.Kubernetes.Version) ||
 		slices.ContainsFunc(shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool {
 			image := w.Machine.Image
-			return image == nil || image.Version == nil || !versionclass.Complete(*image.Version) ||
-				w.Kubernetes != nil && w.Kubernetes.Version != nil && !versionclass.Complete(*w.Kubernetes.Version)
+			return image == nil || image.Version == nil || !cloudprofile.Complete(*image.Version) ||
+				w.Kubernetes != nil && w.Kubernetes.Version != nil && !cloudprofile.Complete(*w.Kubernetes.Version)
 		})
 }

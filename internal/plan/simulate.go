@@ -7,8 +7,8 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // Options are the period of a plan and its jitter.
@@ -51,7 +51,7 @@ func Make(in *Input, o Options) *Plan {
 type simulation struct {
 	Options
 	shoot     *Shoot
-	profile   *versionclass.Profile
+	profile   *cloudprofile.Profile
 	decider   *maintenance.Decider
 	cluster   maintenance.Cluster
 	rotations []maintenance.Rotation

@@ -16,11 +16,11 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/api/validation"
+	"hortus.dev/hortus/internal/apiserverfiles"
+	"hortus.dev/hortus/internal/cloudprofile"
+	"hortus.dev/hortus/internal/cloudprofile/offer"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/manifest"
-	"hortus.dev/hortus/internal/offer"
-	"hortus.dev/hortus/internal/serverconfig"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // typeNoOldObject is the type of the problem that the old manifests lack the object. Package manifest and the rules
@@ -70,7 +70,7 @@ type checker struct {
 // profile is a CloudProfile in the two forms that rules need.
 type profile struct {
 	spec     *corev1beta1.CloudProfileSpec
-	versions *versionclass.Profile
+	versions *cloudprofile.Profile
 }
 
 // check checks all documents. old are the stored objects, if the documents are updates.
@@ -113,7 +113,7 @@ func (c *checker) addProfile(d document) {
 		return
 	}
 	corev1beta1.SetDefaultsCloudProfile(read)
-	if versions, err := versionclass.Compile(read.Name, &read.Spec); err == nil {
+	if versions, err := cloudprofile.Compile(read.Name, &read.Spec); err == nil {
 		c.profiles[read.Name] = profile{&read.Spec, versions}
 	}
 }
@@ -132,7 +132,7 @@ func (c *checker) addConfigMap(d document) {
 // files checks the files of a Shoot's API server whose ConfigMaps are among the manifests.
 func (c *checker) files(shoot, old *corev1beta1.Shoot) field.ErrorList {
 	var errs field.ErrorList
-	for _, file := range serverconfig.Changed(shoot, old) {
+	for _, file := range apiserverfiles.Changed(shoot, old) {
 		if data, found := c.configMaps[c.key(configMapKind.GroupKind(), shoot.Namespace, file.ConfigMap)]; found {
 			errs = append(errs, file.Validate(data)...)
 		}
@@ -237,11 +237,11 @@ func (c *checker) admission(shoot *corev1beta1.Shoot, stored validation.Object, 
 		return errs
 	}
 	old, _ := stored.(*corev1beta1.Shoot)
-	defaulting := versionclass.DefaultShoot(shoot, old, profile.versions, c.options.Now)
+	defaulting := cloudprofile.DefaultShoot(shoot, old, profile.versions, c.options.Now)
 	errs = append(errs, defaulting...)
 	if len(defaulting) == 0 {
 		result.Warnings = append(result.Warnings, maintenance.Warnings(shoot, old, profile.versions, c.options.Now)...)
-		errs = append(errs, versionclass.ValidateShootVersions(shoot, old, profile.versions, c.options.Now)...)
+		errs = append(errs, cloudprofile.ValidateShootVersions(shoot, old, profile.versions, c.options.Now)...)
 	}
 	return append(errs, offer.Validate(shoot, old, profile.spec)...)
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/plan"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // Entry is one offered version.
@@ -33,12 +33,12 @@ func Catalogue(f *fleet.Fleet, names []string, now time.Time) ([]Entry, error) {
 		if len(names) > 0 && !slices.Contains(names, name) {
 			return nil
 		}
-		profile, err := versionclass.Compile(name, spec)
+		profile, err := cloudprofile.Compile(name, spec)
 		if err != nil {
 			return err
 		}
 		used := usage(f.Shoots, name, spec.MachineImages)
-		entry := func(image string, v *versionclass.Version) Entry {
+		entry := func(image string, v *cloudprofile.Version) Entry {
 			e := Entry{
 				CloudProfile: name, Image: image, Version: v.Text, Classification: v.Label(now),
 				Shoots: used[[2]string{image, v.Text}],
@@ -74,7 +74,7 @@ func Catalogue(f *fleet.Fleet, names []string, now time.Time) ([]Entry, error) {
 		p := &f.NamespacedCloudProfiles[i]
 		spec := p.Status.CloudProfileSpec
 		if parent := parents[p.Spec.Parent.Name]; parent != nil {
-			spec = versionclass.Merge(parent, &p.Spec)
+			spec = cloudprofile.Merge(parent, &p.Spec)
 		}
 		if err := add(p.Namespace+"/"+p.Name, &spec); err != nil {
 			return nil, err
@@ -102,7 +102,7 @@ func usage(shoots []corev1beta1.Shoot, profile string, images []corev1beta1.Mach
 				seen[[2]string{"", *w.Kubernetes.Version}] = true
 			}
 			if image := w.Machine.Image; image != nil && image.Version != nil {
-				seen[[2]string{versionclass.ImageName(images, image.Name), *image.Version}] = true
+				seen[[2]string{cloudprofile.ImageName(images, image.Name), *image.Version}] = true
 			}
 		}
 		for key := range seen {

@@ -10,9 +10,9 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/plan"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // Outlook lists the possible and the coming updates of one Shoot.
@@ -33,7 +33,7 @@ type Use struct {
 }
 
 // OutlookOf returns the outlook of one Shoot.
-func OutlookOf(shoot *corev1beta1.Shoot, profile *versionclass.Profile, coming plan.ShootPlan, now time.Time) *Outlook {
+func OutlookOf(shoot *corev1beta1.Shoot, profile *cloudprofile.Profile, coming plan.ShootPlan, now time.Time) *Outlook {
 	o := &Outlook{Namespace: shoot.Namespace, Name: shoot.Name, Coming: coming}
 	o.Uses = append(o.Uses, use("kubernetes", shoot.Spec.Kubernetes.Version,
 		profile.KubernetesVersion(shoot.Spec.Kubernetes.Version),
@@ -50,7 +50,7 @@ func OutlookOf(shoot *corev1beta1.Shoot, profile *versionclass.Profile, coming p
 		if image == nil {
 			continue
 		}
-		var current *versionclass.Version
+		var current *cloudprofile.Version
 		if v := image.Version(pool.ImageVersion); v != nil {
 			current = &v.Version
 		}
@@ -60,7 +60,7 @@ func OutlookOf(shoot *corev1beta1.Shoot, profile *versionclass.Profile, coming p
 	return o
 }
 
-func use(what, version string, offered *versionclass.Version, targets []string, now time.Time) Use {
+func use(what, version string, offered *cloudprofile.Version, targets []string, now time.Time) Use {
 	u := Use{What: what, Version: version, Class: "not offered", Targets: targets}
 	if offered != nil {
 		u.Class = offered.Label(now)
@@ -73,11 +73,11 @@ func use(what, version string, offered *versionclass.Version, targets []string, 
 
 // controlPlaneTargets returns the versions above the current one, at most one minor up, that leave no pool too far
 // behind.
-func controlPlaneTargets(p *versionclass.Profile, shoot *corev1beta1.Shoot, now time.Time) []string {
+func controlPlaneTargets(p *cloudprofile.Profile, shoot *corev1beta1.Shoot, now time.Time) []string {
 	cluster := maintenance.ClusterOf(shoot)
 	return kubernetesTargets(p, cluster.Kubernetes, now, func(v, current *semver.Version) bool {
 		for i := range cluster.Pools {
-			if own, err := semver.NewVersion(cluster.Pools[i].Kubernetes); err == nil && versionclass.SkewProblem(v, own) != "" {
+			if own, err := semver.NewVersion(cluster.Pools[i].Kubernetes); err == nil && cloudprofile.SkewProblem(v, own) != "" {
 				return false
 			}
 		}
@@ -87,7 +87,7 @@ func controlPlaneTargets(p *versionclass.Profile, shoot *corev1beta1.Shoot, now 
 
 // poolTargets returns the versions above the pool's, up to the control plane's. Pools updated in place cannot skip a
 // minor.
-func poolTargets(p *versionclass.Profile, pool *maintenance.Pool, controlPlane string, now time.Time) []string {
+func poolTargets(p *cloudprofile.Profile, pool *maintenance.Pool, controlPlane string, now time.Time) []string {
 	most, err := semver.NewVersion(controlPlane)
 	if err != nil {
 		return []string{}
@@ -99,7 +99,7 @@ func poolTargets(p *versionclass.Profile, pool *maintenance.Pool, controlPlane s
 
 // kubernetesTargets returns the active versions above the given one that are accepted, ascending.
 func kubernetesTargets(
-	p *versionclass.Profile, version string, now time.Time, accept func(v, current *semver.Version) bool,
+	p *cloudprofile.Profile, version string, now time.Time, accept func(v, current *semver.Version) bool,
 ) []string {
 	targets := []string{}
 	current, err := semver.NewVersion(version)
@@ -118,7 +118,7 @@ func kubernetesTargets(
 // imageTargets returns the other versions of the image that suit the pool: any for pools that replace their machines,
 // higher ones for pools that are updated in place.
 func imageTargets(
-	p *versionclass.Profile, image *versionclass.Image, pool *maintenance.Pool, controlPlane string, now time.Time,
+	p *cloudprofile.Profile, image *cloudprofile.Image, pool *maintenance.Pool, controlPlane string, now time.Time,
 ) []string {
 	targets := []string{}
 	current, err := semver.NewVersion(pool.ImageVersion)

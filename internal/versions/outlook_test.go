@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 func TestWhereVersionsCanGo(t *testing.T) {
@@ -17,7 +17,7 @@ func TestWhereVersionsCanGo(t *testing.T) {
 	for _, v := range []string{"1.29.1", "1.30.0", "1.30.4", "1.31.2", "1.32.0", "1.33.1", "2.0.0"} {
 		spec.Kubernetes.Versions = append(spec.Kubernetes.Versions, corev1beta1.ExpirableVersion{Version: v})
 	}
-	profile, err := versionclass.Compile("p", spec)
+	profile, err := cloudprofile.Compile("p", spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // Get reads an object of our own kinds from the cache, or from the API server if the cache does not contain it yet. An
@@ -49,7 +49,7 @@ func (o *Objects) ProjectOf(ctx context.Context, namespace string) (*corev1beta1
 // NamespacedCloudProfile.
 type Profile struct {
 	Spec     *corev1beta1.CloudProfileSpec
-	Versions *versionclass.Profile
+	Versions *cloudprofile.Profile
 	// Parent is the name of the CloudProfile; for a NamespacedCloudProfile, of its parent.
 	Parent string
 }
@@ -93,10 +93,10 @@ func (o *Objects) Profile(
 	}
 	spec := &parent.Spec
 	if child != nil {
-		merged := versionclass.Merge(spec, &child.Spec)
+		merged := cloudprofile.Merge(spec, &child.Spec)
 		spec = &merged
 	}
-	versions, err := versionclass.Compile(ref.Name, spec)
+	versions, err := cloudprofile.Compile(ref.Name, spec)
 	if err != nil {
 		return nil, fmt.Errorf("read cloud profile %q: %w", ref.Name, err)
 	}

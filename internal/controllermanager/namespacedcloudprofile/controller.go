@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/kube"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // IndexParent finds NamespacedCloudProfiles by their parent.
@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(
 	before := profile.DeepCopy()
 	// An extension may already have merged its part of the configuration; this controller merges only the typed fields.
 	config := before.Status.CloudProfileSpec.ProviderConfig
-	profile.Status.CloudProfileSpec = versionclass.Merge(&parent.Spec, &profile.Spec)
+	profile.Status.CloudProfileSpec = cloudprofile.Merge(&parent.Spec, &profile.Spec)
 	if profile.Spec.ProviderConfig != nil && config != nil && before.Status.ObservedGeneration == profile.Generation {
 		profile.Status.CloudProfileSpec.ProviderConfig = config
 	}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/encryption"
-	"hortus.dev/hortus/internal/pages"
 )
 
 const (
@@ -61,14 +61,15 @@ func (r *Rotation) list(ctx context.Context, gvk schema.GroupVersionKind) ([]met
 	var objects []metav1.PartialObjectMetadata
 	err := r.retry(ctx, func() error {
 		objects = nil
-		return pages.Read(ctx, r.Garden, pages.Limits{}, like, func(page *metav1.PartialObjectMetadataList) (bool, error) {
+		collect := func(page *metav1.PartialObjectMetadataList) (bool, error) {
 			for _, o := range page.Items {
 				objects = append(objects, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 					Namespace: o.Namespace, Name: o.Name, ResourceVersion: o.ResourceVersion,
 				}})
 			}
 			return true, nil
-		})
+		}
+		return boundedlist.Read(ctx, r.Garden, boundedlist.Limits{}, like, collect)
 	})
 	return objects, err
 }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/gardenlet/shoot/kinds"
 	"hortus.dev/hortus/internal/kube"
-	"hortus.dev/hortus/internal/pages"
 	"hortus.dev/hortus/internal/pki"
 )
 
@@ -30,7 +30,7 @@ const (
 )
 
 // nodeLimits bound the search for a ready node, of which there are usually only such.
-var nodeLimits = pages.Limits{Bytes: 64 << 20, Objects: 10_000}
+var nodeLimits = boundedlist.Limits{Bytes: 64 << 20, Objects: 10_000}
 
 // Connector makes clients for Shoots' APIs and keeps them, with their connections.
 type Connector struct {
@@ -115,7 +115,7 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	pages.Bound(config)
+	boundedlist.Bound(config)
 	config.Timeout = requestTimeout
 	config.QPS, config.Burst = 50, 100
 	return config, nil
@@ -164,10 +164,11 @@ func (c *Connector) TunnelWorks(ctx context.Context, kubeconfig []byte) error {
 		return err
 	}
 	node := ""
-	if err := pages.Read(ctx, conn.client, nodeLimits, &corev1.NodeList{}, func(page *corev1.NodeList) (bool, error) {
+	findReady := func(page *corev1.NodeList) (bool, error) {
 		node = kube.ReadyNode(page.Items)
 		return node == "", nil
-	}); err != nil {
+	}
+	if err := boundedlist.Read(ctx, conn.client, nodeLimits, &corev1.NodeList{}, findReady); err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
 	if node == "" {

@@ -20,7 +20,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // Name of the plugin.
@@ -72,8 +72,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 			}); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("list Shoots of NamespacedCloudProfile %q: %w", profile.Name, err))
 		}
-		before := versionclass.Merge(&parent.Spec, &old.Spec)
-		after := versionclass.Merge(&parent.Spec, &profile.Spec)
+		before := cloudprofile.Merge(&parent.Spec, &old.Spec)
+		after := cloudprofile.Merge(&parent.Spec, &profile.Spec)
 		errs = lost(&before, &after, shoots.Items)
 		errs = append(errs, unexpired(&profile.Spec, &old.Spec, &parent.Spec, shoots.Items, p.Clock.Now())...)
 		errs = append(errs, updateStrategies(&profile.Spec, &old.Spec, &parent.Spec)...)
@@ -198,7 +198,7 @@ func bornExpired(
 		image := &profile.Spec.MachineImages[i]
 		for j := range image.Versions {
 			version := &image.Versions[j].ExpirableVersion
-			if !offered[image.Name+" "+version.Version] && versionclass.ClassAt(version, now) == versionclass.Expired {
+			if !offered[image.Name+" "+version.Version] && cloudprofile.ClassAt(version, now) == cloudprofile.Expired {
 				errs = append(errs, field.Invalid(specPath.Child("machineImages").Index(i).Child("versions").Index(j),
 					version.Version, "a new version cannot have expired already; give it a later expirationDate, or leave it out"))
 			}
@@ -210,7 +210,7 @@ func bornExpired(
 // merged checks that the parent with the changes is a valid profile.
 func (p *plugin) merged(profile *corev1beta1.NamespacedCloudProfile, parent *corev1beta1.CloudProfile) field.ErrorList {
 	whole := parent.DeepCopy()
-	whole.Spec = versionclass.Merge(&parent.Spec, &profile.Spec)
+	whole.Spec = cloudprofile.Merge(&parent.Spec, &profile.Spec)
 	corev1beta1.SetDefaultsCloudProfile(whole)
 	return corev1beta1.ValidateCloudProfile(whole)
 }
@@ -270,7 +270,7 @@ func unexpired(
 	}
 	expired := map[string]bool{}
 	mark := func(key string, version *corev1beta1.ExpirableVersion) {
-		expired[key] = gone[key] && !versionclass.ClassAt(version, now).Active()
+		expired[key] = gone[key] && !cloudprofile.ClassAt(version, now).Active()
 	}
 	for i := range parent.Kubernetes.Versions {
 		mark("kubernetes "+parent.Kubernetes.Versions[i].Version, &parent.Kubernetes.Versions[i])

@@ -16,7 +16,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
-	"hortus.dev/hortus/internal/serverconfig"
+	"hortus.dev/hortus/internal/apiserverfiles"
 )
 
 // reference is an object that must exist and be usable.
@@ -28,7 +28,7 @@ type reference struct {
 	// content checks the data of a Secret. Only a caller who may read the Secret gets the error.
 	content func(map[string][]byte) error
 	// file checks a file of an API server, if the object is a ConfigMap with one. Its errors may quote the file.
-	file *serverconfig.File
+	file *apiserverfiles.File
 }
 
 func local(namespace, apiVersion, kind, name string) corev1.ObjectReference {
@@ -61,7 +61,7 @@ func namedByShoot(shoot, old *corev1beta1.Shoot) []reference {
 	}
 	if server := spec.Kubernetes.KubeAPIServer; server != nil &&
 		!equality.Semantic.DeepEqual(server, before.Kubernetes.KubeAPIServer) {
-		for _, file := range serverconfig.Changed(shoot, old) {
+		for _, file := range apiserverfiles.Changed(shoot, old) {
 			refs = append(refs, reference{
 				ObjectReference: local(namespace, "v1", "ConfigMap", file.ConfigMap), path: file.Path, file: &file,
 			})
@@ -84,7 +84,7 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace st
 			refs = append(refs, reference{
 				ObjectReference: local(namespace, "v1", "Secret", kubeconfig.SecretName),
 				path:            path.Child("structuredAuthorization", "kubeconfigs").Index(i).Child("secretName"),
-				content:         serverconfig.Kubeconfig,
+				content:         apiserverfiles.Kubeconfig,
 			})
 		}
 	}
@@ -105,8 +105,8 @@ func namedByAPIServer(server, old *corev1beta1.KubeAPIServerConfig, namespace st
 
 // hasKubeconfig is the only check of a kubeconfig that no API server gets.
 func hasKubeconfig(data map[string][]byte) error {
-	if len(data[serverconfig.KeyKubeconfig]) == 0 {
-		return fmt.Errorf("the Secret must have the key %q", serverconfig.KeyKubeconfig)
+	if len(data[apiserverfiles.KeyKubeconfig]) == 0 {
+		return fmt.Errorf("the Secret must have the key %q", apiserverfiles.KeyKubeconfig)
 	}
 	return nil
 }

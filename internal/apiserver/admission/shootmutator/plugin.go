@@ -15,8 +15,8 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/maintenance"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // Name of the plugin.
@@ -127,7 +127,7 @@ func (p *plugin) fromProfile(ctx context.Context, a admission.Attributes, shoot,
 		return hortusadmission.InternalError(err)
 	}
 	now := p.Clock.Now()
-	if errs := versionclass.DefaultShoot(shoot, old, profile.Versions, now); len(errs) > 0 {
+	if errs := cloudprofile.DefaultShoot(shoot, old, profile.Versions, now); len(errs) > 0 {
 		return hortusadmission.Forbid(a, errs)
 	}
 	if a.GetSubresource() == "" {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/offer"
+	"hortus.dev/hortus/internal/cloudprofile/offer"
 )
 
 var specPath = field.NewPath("spec")

@@ -19,7 +19,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // Name of the plugin.
@@ -138,7 +138,7 @@ func (p *plugin) read(ctx context.Context, a admission.Attributes, shoot, old *c
 		if r.profile, err = p.Profile(ctx, shoot.Namespace, *ref); err != nil {
 			return nil, err
 		}
-		r.versionErrors = versionclass.ValidateShootVersions(shoot, old, r.profile.Versions, p.Clock.Now())
+		r.versionErrors = cloudprofile.ValidateShootVersions(shoot, old, r.profile.Versions, p.Clock.Now())
 		if old != nil && old.Spec.CloudProfile != nil && *old.Spec.CloudProfile != *ref {
 			if r.oldProfile, err = p.Profile(ctx, shoot.Namespace, *old.Spec.CloudProfile); err != nil {
 				return nil, err

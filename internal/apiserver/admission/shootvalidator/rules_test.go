@@ -13,8 +13,8 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
+	"hortus.dev/hortus/internal/cloudprofile"
 	"hortus.dev/hortus/internal/golden"
-	"hortus.dev/hortus/internal/versionclass"
 )
 
 // offering is a profile with a few entries of all kinds.
@@ -42,7 +42,7 @@ func offering(t *testing.T) *hortusadmission.Profile {
 		}},
 		Limits: &corev1beta1.Limits{MaxNodesTotal: ptr.To[int32](5)},
 	}
-	versions, err := versionclass.Compile("local", spec)
+	versions, err := cloudprofile.Compile("local", spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestRules(t *testing.T) {
 			if r.profile == nil {
 				r.profile = offering(t)
 			}
-			r.versionErrors = versionclass.ValidateShootVersions(r.shoot, r.old, r.profile.Versions, now)
+			r.versionErrors = cloudprofile.ValidateShootVersions(r.shoot, r.old, r.profile.Versions, now)
 			invalid, forbidden := r.decide()
 			if len(invalid) > 0 {
 				forbidden = invalid.ToAggregate()

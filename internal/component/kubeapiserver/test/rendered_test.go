@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/apiserverfiles"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/pki"
-	"hortus.dev/hortus/internal/serverconfig"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -32,16 +32,16 @@ func rendered(t *testing.T, idp *issuer, hook *webhook, ca *pki.CA, out *tunnelS
 			Keys: map[string]string{"key1": "c2VjcmV0"},
 		}.Config(),
 	}
-	addFiles(t, &v, map[serverconfig.Use]string{
-		serverconfig.AuditPolicy:    policy,
-		serverconfig.Authentication: fmt.Sprintf(authentication, idp.url, indented(ca.CertPEM)),
-		serverconfig.Authorization:  authorization,
+	addFiles(t, &v, map[apiserverfiles.Use]string{
+		apiserverfiles.AuditPolicy:    policy,
+		apiserverfiles.Authentication: fmt.Sprintf(authentication, idp.url, indented(ca.CertPEM)),
+		apiserverfiles.Authorization:  authorization,
 	})
 	kubeconfig, err := pki.Kubeconfig{Name: "mine", Server: hook.url, CAPEM: ca.CertPEM, Token: "t"}.Render()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := serverconfig.Kubeconfig(map[string][]byte{serverconfig.KeyKubeconfig: kubeconfig}); err != nil {
+	if err := apiserverfiles.Kubeconfig(map[string][]byte{apiserverfiles.KeyKubeconfig: kubeconfig}); err != nil {
 		t.Fatal(err)
 	}
 	v.AuthorizationKubeconfigs = map[string][]byte{"mine": kubeconfig}
@@ -103,7 +103,7 @@ func indented(pem []byte) string {
 }
 
 // addFiles applies the same checks to the files as the gardenlet.
-func addFiles(t *testing.T, v *kubeapiserver.Values, files map[serverconfig.Use]string) {
+func addFiles(t *testing.T, v *kubeapiserver.Values, files map[apiserverfiles.Use]string) {
 	t.Helper()
 	shoot := &corev1beta1.Shoot{}
 	shoot.Spec.Kubernetes.Version = "1.36.3"
@@ -118,17 +118,17 @@ func addFiles(t *testing.T, v *kubeapiserver.Values, files map[serverconfig.Use]
 			},
 		},
 	}
-	for _, file := range serverconfig.Of(shoot, []string{v.Issuer}) {
+	for _, file := range apiserverfiles.Of(shoot, []string{v.Issuer}) {
 		content, err := file.Content(map[string]string{"policy": files[file.Use], "config.yaml": files[file.Use]})
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch file.Use {
-		case serverconfig.AuditPolicy:
+		case apiserverfiles.AuditPolicy:
 			v.AuditPolicy = content
-		case serverconfig.Authentication:
+		case apiserverfiles.Authentication:
 			v.Authentication = content
-		case serverconfig.Authorization:
+		case apiserverfiles.Authorization:
 			v.Authorization = content
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/versionclass"
+	"hortus.dev/hortus/internal/cloudprofile"
 )
 
 // Profiles compiles each profile once and keeps it until the object changes. Safe for concurrent use.
@@ -21,11 +21,11 @@ type Profiles struct {
 type entry struct {
 	uid             types.UID
 	resourceVersion string
-	profile         *versionclass.Profile
+	profile         *cloudprofile.Profile
 }
 
 // Of returns the compiled profile that the Shoot refers to.
-func (p *Profiles) Of(ctx context.Context, c client.Reader, shoot *corev1beta1.Shoot) (*versionclass.Profile, error) {
+func (p *Profiles) Of(ctx context.Context, c client.Reader, shoot *corev1beta1.Shoot) (*cloudprofile.Profile, error) {
 	ref := shoot.Spec.CloudProfile
 	switch {
 	case ref != nil && ref.Kind == corev1beta1.NamespacedCloudProfileKind:
@@ -43,7 +43,7 @@ func (p *Profiles) Of(ctx context.Context, c client.Reader, shoot *corev1beta1.S
 	return nil, fmt.Errorf("Shoot refers to no CloudProfile")
 }
 
-func (p *Profiles) cluster(ctx context.Context, c client.Reader, name string) (*versionclass.Profile, error) {
+func (p *Profiles) cluster(ctx context.Context, c client.Reader, name string) (*cloudprofile.Profile, error) {
 	profile := &corev1beta1.CloudProfile{}
 	key := types.NamespacedName{Name: name}
 	if err := c.Get(ctx, key, profile); err != nil {
@@ -54,13 +54,13 @@ func (p *Profiles) cluster(ctx context.Context, c client.Reader, name string) (*
 
 func (p *Profiles) of(
 	key types.NamespacedName, object client.Object, spec *corev1beta1.CloudProfileSpec,
-) (*versionclass.Profile, error) {
+) (*cloudprofile.Profile, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e, ok := p.compiled[key]; ok && e.uid == object.GetUID() && e.resourceVersion == object.GetResourceVersion() {
 		return e.profile, nil
 	}
-	profile, err := versionclass.Compile(object.GetName(), spec)
+	profile, err := cloudprofile.Compile(object.GetName(), spec)
 	if err != nil {
 		return nil, err
 	}

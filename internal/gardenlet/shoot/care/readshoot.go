@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/component/vpnshoot"
-	"hortus.dev/hortus/internal/pages"
 )
 
 // shootTimeout bounds the reads in one Shoot in one check. An API server in good health answers all of them within a
@@ -27,9 +27,9 @@ const shootTimeout = 20 * time.Second
 // Limits on what one check reads of each kind.
 var (
 	// limits are 64 MiB: 1,000 definitions of 64 KiB each.
-	limits = pages.Limits{Bytes: 64 << 20, Objects: 10_000}
+	limits = boundedlist.Limits{Bytes: 64 << 20, Objects: 10_000}
 	// nodeLimits have room for 5,000 nodes, as many as Kubernetes supports, of 25 KiB each.
-	nodeLimits = pages.Limits{Bytes: 128 << 20, Objects: 10_000}
+	nodeLimits = boundedlist.Limits{Bytes: 128 << 20, Objects: 10_000}
 )
 
 const (
@@ -130,11 +130,11 @@ func cut(text string) string {
 
 // readAll hands all objects of a kind to visit, until it returns false. If there are more than are read, o says so.
 func readAll[L client.ObjectList](
-	ctx context.Context, o *Observed, user client.Reader, kind Kind, limits pages.Limits, list L, visit func(L) bool,
+	ctx context.Context, o *Observed, user client.Reader, kind Kind, limits boundedlist.Limits, list L, visit func(L) bool,
 	opts ...client.ListOption,
 ) error {
-	err := pages.Read(ctx, user, limits, list, func(page L) (bool, error) { return visit(page), nil }, opts...)
-	if much := (*pages.TooMuchError)(nil); errors.As(err, &much) {
+	err := boundedlist.Read(ctx, user, limits, list, func(page L) (bool, error) { return visit(page), nil }, opts...)
+	if much := (*boundedlist.TooMuchError)(nil); errors.As(err, &much) {
 		if o.TooMuch == nil {
 			o.TooMuch = map[Kind]string{}
 		}

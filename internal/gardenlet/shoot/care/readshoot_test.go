@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/gardenlet/shoot/kinds"
-	"hortus.dev/hortus/internal/pages"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -37,7 +37,7 @@ func userClient(t testing.TB, config *rest.Config) client.Client {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	pages.Bound(config)
+	boundedlist.Bound(config)
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -27,10 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/kube"
-	"hortus.dev/hortus/internal/pages"
 	"hortus.dev/hortus/internal/reconnect"
 )
 
@@ -298,7 +298,7 @@ func removeStalePods(ctx context.Context, user client.Client, everywhere bool) (
 	if !everywhere {
 		opts = append(opts, client.InNamespace(metav1.NamespaceSystem))
 	}
-	err = pages.Read(ctx, user, limits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
+	err = boundedlist.Read(ctx, user, limits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
 		for i := range page.Items {
 			if !slices.Contains(stalePodReasons, page.Items[i].Status.Reason) {
 				continue
@@ -310,7 +310,7 @@ func removeStalePods(ctx context.Context, user client.Client, everywhere bool) (
 		}
 		return deleted < maxStalePods, nil // The next check deletes the others.
 	}, opts...)
-	if much := (*pages.TooMuchError)(nil); err != nil && !errors.As(err, &much) {
+	if much := (*boundedlist.TooMuchError)(nil); err != nil && !errors.As(err, &much) {
 		return deleted, fmt.Errorf("remove failed pods of the Shoot: %w", err)
 	}
 	return deleted, nil

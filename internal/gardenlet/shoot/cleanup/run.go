@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"hortus.dev/hortus/internal/pages"
+	"hortus.dev/hortus/internal/boundedlist"
 )
 
 const (
@@ -120,14 +120,15 @@ func list(
 	like := &metav1.PartialObjectMetadataList{}
 	like.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	var visitError error
-	err := pages.Read(ctx, shoot, pages.Limits{}, like, func(page *metav1.PartialObjectMetadataList) (bool, error) {
+	visitPage := func(page *metav1.PartialObjectMetadataList) (bool, error) {
 		for i := range page.Items {
 			page.Items[i].SetGroupVersionKind(kind)
 		}
 		var more bool
 		more, visitError = visit(page.Items)
 		return more, visitError
-	})
+	}
+	err := boundedlist.Read(ctx, shoot, boundedlist.Limits{}, like, visitPage)
 	switch {
 	case visitError != nil:
 		return visitError

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/cleanup"
 	"hortus.dev/hortus/internal/gardenlet/shoot/kinds"
-	"hortus.dev/hortus/internal/pages"
 	"hortus.dev/hortus/test/env"
 )
 
@@ -206,7 +206,7 @@ func TestOwnersLockNobodyOut(t *testing.T) {
 
 	// A client that discovers everything fails, and the error does not count as a page that is too large.
 	config := rest.CopyConfig(e.Config)
-	pages.Bound(config)
+	boundedlist.Bound(config)
 	asksForAll, err := client.New(config, client.Options{Scheme: e.Scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -215,10 +215,10 @@ func TestOwnersLockNobodyOut(t *testing.T) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		visit := func(*metav1.PartialObjectMetadataList) (bool, error) { return true, nil }
-		return pages.Read(t.Context(), c, pages.Limits{Bytes: 64 << 20}, list, visit)
+		return boundedlist.Read(t.Context(), c, boundedlist.Limits{Bytes: 64 << 20}, list, visit)
 	}
 	err = read(asksForAll, schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
-	if _, tooMuch := err.(*pages.TooMuchError); err == nil || tooMuch {
+	if _, tooMuch := err.(*boundedlist.TooMuchError); err == nil || tooMuch {
 		t.Errorf("the discovery of all kinds ends with error %v", err)
 	}
 

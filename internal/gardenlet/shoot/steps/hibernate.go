@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/component/kubecontrollermanager"
@@ -23,7 +24,6 @@ import (
 	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
-	"hortus.dev/hortus/internal/pages"
 )
 
 // Hibernate scales the control plane down once no node is left. Volumes, the provider's network and the namespace
@@ -96,7 +96,7 @@ func ensureHibernated(
 
 // readLimits bound what a step reads of a kind in a Shoot, page by page: 5,000 nodes, as many as Kubernetes supports,
 // of 25 KiB each.
-var readLimits = pages.Limits{Bytes: 128 << 20}
+var readLimits = boundedlist.Limits{Bytes: 128 << 20}
 
 // shownPods bounds the pods named in a message.
 const shownPods = 5
@@ -121,7 +121,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 	}
 	var running []string
 	namespaces := sets.New[string]()
-	err = pages.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
+	err = boundedlist.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
 		for _, p := range page.Items {
 			if p.Spec.NodeName != "" && ptr.Deref(p.DeletionGracePeriodSeconds, 1) > 0 { // Otherwise only finalizers keep it.
 				running = append(running, p.Namespace+"/"+p.Name)

@@ -14,10 +14,10 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/nodeagent/config"
 	"hortus.dev/hortus/internal/nodeagent/osc"
-	"hortus.dev/hortus/internal/pages"
 )
 
 const (
@@ -124,7 +124,7 @@ func ensureNodesUpdated(ctx context.Context, s *Values, seed *Seed, cluster *Clu
 		return flow.Outcome{}, err
 	}
 	var outdated []string
-	err = pages.Read(ctx, shoot, readLimits, &corev1.NodeList{}, func(page *corev1.NodeList) (bool, error) {
+	err = boundedlist.Read(ctx, shoot, readLimits, &corev1.NodeList{}, func(page *corev1.NodeList) (bool, error) {
 		outdated = append(outdated, outdatedNodes(page.Items, wanted)...)
 		return len(outdated) <= maxOutdated, nil
 	})

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/apiserverfiles"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/flow"
-	"hortus.dev/hortus/internal/serverconfig"
 )
 
 // addServerFiles reads the user's files for the API server from the project. It was checked when the Shoot began to
@@ -22,7 +22,7 @@ import (
 // has the code of a problem of the user, and running servers keep their files.
 func addServerFiles(ctx context.Context, s *Values, garden *Garden, v *kubeapiserver.Values) error {
 	var errs []error
-	for _, file := range serverconfig.Of(s.Shoot, append([]string{v.Issuer}, v.AcceptedIssuers...)) {
+	for _, file := range apiserverfiles.Of(s.Shoot, append([]string{v.Issuer}, v.AcceptedIssuers...)) {
 		configMap := &corev1.ConfigMap{}
 		if err := referenced(ctx, s, garden, file.Path, file.ConfigMap, configMap); err != nil {
 			errs = append(errs, err)
@@ -34,11 +34,11 @@ func addServerFiles(ctx context.Context, s *Values, garden *Garden, v *kubeapise
 			continue
 		}
 		switch file.Use {
-		case serverconfig.AuditPolicy:
+		case apiserverfiles.AuditPolicy:
 			v.AuditPolicy = content
-		case serverconfig.Authentication:
+		case apiserverfiles.Authentication:
 			v.Authentication = content
-		case serverconfig.Authorization:
+		case apiserverfiles.Authorization:
 			v.Authorization = content
 		}
 	}
@@ -64,12 +64,12 @@ func authorizationKubeconfigs(
 			errs = append(errs, err)
 			continue
 		}
-		if err := serverconfig.Kubeconfig(secret.Data); err != nil {
+		if err := apiserverfiles.Kubeconfig(secret.Data); err != nil {
 			errs = append(errs, flow.WithCodes(fmt.Errorf("%s: %q: %w", path, r.SecretName, err),
 				string(corev1beta1.ErrorConfigurationProblem)))
 			continue
 		}
-		kubeconfigs[r.AuthorizerName] = secret.Data[serverconfig.KeyKubeconfig]
+		kubeconfigs[r.AuthorizerName] = secret.Data[apiserverfiles.KeyKubeconfig]
 	}
 	return kubeconfigs, joined(errs)
 }

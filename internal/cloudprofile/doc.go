@@ -1,4 +1,4 @@
-// Package versionclass defines the class of a version for the whole system.
+// Package cloudprofile says which versions a CloudProfile offers, and the class of each, for the whole system.
 //
 // A CloudProfile offers Kubernetes and machine image versions. Each is unavailable, preview, supported, deprecated
 // or expired at a given time. Compile turns a CloudProfileSpec into a Profile, in which versions are parsed and
@@ -11,4 +11,4 @@
 //
 // The API server's admission, the maintenance controller, plan, lint and versions use the same functions, so they
 // always agree. A Profile is read-only after Compile and safe for concurrent use.
-package versionclass
+package cloudprofile

@@ -1,8 +1,8 @@
-// Package pages reads lists from clusters that their users can fill with anything, without taking more memory than they
-// deserve.
+// Package boundedlist reads lists from clusters that their users can fill with anything, within limits on
+// memory.
 //
 // Read reads page by page and hands each page to a function, which keeps of it what it needs. Pages begin small and
 // grow as long as they stay small in bytes; one that turns out too large is cut off while it arrives, and asked for
 // again in parts. Bound prepares the connection for that: no response of the cluster is read beyond MaxResponse,
 // whoever asks for it.
-package pages
+package boundedlist

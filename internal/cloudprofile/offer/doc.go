@@ -1,4 +1,4 @@
-// Package offer compares Shoots with what their cloud profile offers besides versions, which are versionclass's:
+// Package offer compares Shoots with what their CloudProfile offers besides versions, which are cloudprofile's:
 // regions, zones, machine types, volumes, limits. All is pure; the API server's admission and hortus validate share it.
 //
 //   - Validate: what a new or changed Shoot asks for and the profile does not offer.

@@ -1,4 +1,4 @@
-package serverconfig
+package apiserverfiles
 
 import (
 	"errors"

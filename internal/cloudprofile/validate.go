@@ -1,4 +1,4 @@
-package versionclass
+package cloudprofile
 
 import (
 	"fmt"
