@@ -93,8 +93,14 @@ test-landscape: build ## Bring up a landscape, use it as a person would, and tak
 test-all: test ## Run all tests, the stories that take long, and Kubernetes' conformance tests (root).
 	HORTUS_TEST_POINTS=each $(GO_TEST) -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
 	HORTUS_TEST_SEEDS=500 $(GO_TEST) -run TestSimulate ./internal/controllermanager/test ./internal/resourcemanager/test
+	@$(MAKE) --no-print-directory test-race
 	$(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)'
 	@$(MAKE) --no-print-directory conformance
+
+.PHONY: test-race
+test-race: build ## Run the tests of internal/ with the race detector, except those that need root.
+	@$(HORTUS) components build etcd kubernetes-1.36.3
+	GOGC=400 CGO_ENABLED=1 go test -race -timeout 60m -p 2 -tags $(TAGS) $(filter-out $(HOST_PACKAGES:./%=hortus.dev/hortus/%),$(shell go list ./internal/...))
 
 .PHONY: conformance
 conformance: build ## Run Kubernetes' conformance tests on a Shoot (root), and write docs/conformance.md; VERSION=1.35.4 is the Shoot's, SPECS=<regular expression> limits them.

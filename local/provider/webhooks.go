@@ -6,12 +6,9 @@ import (
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,10 +20,9 @@ import (
 	"hortus.dev/hortus/internal/webhook/certificate"
 	"hortus.dev/hortus/internal/webhook/mutation"
 	"hortus.dev/hortus/local/provider/operatingsystemconfig"
-	"hortus.dev/hortus/local/provider/v1alpha1"
 )
 
-// Names of the webhooks; the chart has the Service, and the rights for the others.
+// Names of the webhooks; the chart has the Service and the configuration, and the rights for the Secret.
 const (
 	webhookService       = "provider-local"
 	webhookSecret        = "provider-local-webhooks"
@@ -41,18 +37,10 @@ type webhooks struct{ keeper certificate.Keeper }
 
 // newWebhooks returns the webhooks of the extension, which is installed in a namespace.
 func newWebhooks(namespace string) *webhooks {
-	w := &webhooks{certificate.Keeper{
+	return &webhooks{certificate.Keeper{
 		Clock: clock.RealClock{}, Namespace: namespace,
 		Secret: webhookSecret, Service: webhookService, Configuration: webhookConfiguration,
 	}}
-	w.keeper.Desired = func(ctx context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
-		owner := &corev1.Namespace{}
-		if err := w.keeper.Client.Get(ctx, client.ObjectKey{Name: namespace}, owner); err != nil {
-			return nil, fmt.Errorf("read namespace %q of the webhooks: %w", namespace, err)
-		}
-		return registration(owner), nil
-	}
-	return w
 }
 
 // configure makes a manager serve the webhooks, and cache no other configuration than theirs.
@@ -99,51 +87,5 @@ func inContainer(reader client.Reader) mutation.Change[*extensionsv1alpha1.Opera
 			}
 		}
 		return true, operatingsystemconfig.InContainer(&o.Spec, corev1beta1.EffectiveKubelet(cluster.Shoot, pool))
-	}
-}
-
-// registration makes the API server call the webhooks for control planes of this provider. It is removed with its
-// owner, the namespace of the extension.
-func registration(owner *corev1.Namespace) *admissionregistrationv1.MutatingWebhookConfiguration {
-	return &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: webhookConfiguration,
-			OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "v1", Kind: "Namespace", Name: owner.Name, UID: owner.UID},
-			},
-		},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "operatingsystemconfig.local.provider.hortus.dev",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
-				Namespace: owner.Name, Name: webhookService, Path: ptr.To(pathOperatingSystemConfig), Port: ptr.To[int32](443),
-			}},
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-				corev1beta1.LabelRole: corev1beta1.RoleShoot, corev1beta1.LabelShootProvider: v1alpha1.Type,
-			}},
-			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-				extensionsv1alpha1.LabelMutatedByControlPlaneWebhook: "true",
-			}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{
-					admissionregistrationv1.Create, admissionregistrationv1.Update,
-				},
-				Rule: admissionregistrationv1.Rule{
-					APIGroups:   []string{extensionsv1alpha1.GroupName},
-					APIVersions: []string{extensionsv1alpha1.SchemeGroupVersion.Version},
-					Resources:   []string{"operatingsystemconfigs"},
-					Scope:       ptr.To(admissionregistrationv1.NamespacedScope),
-				},
-			}},
-			// Deletion does not depend on the webhook.
-			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "stays", Expression: "!has(object.metadata.deletionTimestamp)"},
-			},
-			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
-			MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
-			ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          ptr.To[int32](10),
-			AdmissionReviewVersions: []string{"v1"},
-		}},
 	}
 }

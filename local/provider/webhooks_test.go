@@ -5,10 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -64,29 +62,5 @@ func TestContentsFollowThePool(t *testing.T) {
 	broken.Spec.Files[0].Content.Inline.Data = "- no\n- object\n"
 	if _, err := change(t.Context(), "shoot--a--b", broken); err == nil {
 		t.Error("unreadable contents are accepted")
-	}
-}
-
-func TestWebhooksAreForShootsOfThisProvider(t *testing.T) {
-	owner := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "extension-provider-local", UID: "u"}}
-	c := registration(owner)
-	if refs := c.OwnerReferences; len(refs) != 1 || refs[0].UID != owner.UID {
-		t.Errorf("owners %v", refs)
-	}
-	for name, tc := range map[string]struct {
-		labels labels.Set
-		want   bool
-	}{
-		"of this provider": {labels.Set{"gardener.cloud/role": "shoot", "shoot.gardener.cloud/provider": "local"}, true},
-		"of another one":   {labels.Set{"gardener.cloud/role": "shoot", "shoot.gardener.cloud/provider": "aws"}, false},
-		"of no Shoot":      {labels.Set{"shoot.gardener.cloud/provider": "local"}, false},
-	} {
-		selector, err := metav1.LabelSelectorAsSelector(c.Webhooks[0].NamespaceSelector)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := selector.Matches(tc.labels); got != tc.want {
-			t.Errorf("%s: selected %t, want %t", name, got, tc.want)
-		}
 	}
 }

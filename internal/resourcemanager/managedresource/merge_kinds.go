@@ -37,6 +37,9 @@ func mergeKind(out, live *unstructured.Unstructured, scaled bool) {
 		}
 	case "apiextensions.k8s.io/CustomResourceDefinition":
 		keepIfUnset(out, live, "spec", "conversion")
+	case "admissionregistration.k8s.io/MutatingWebhookConfiguration",
+		"admissionregistration.k8s.io/ValidatingWebhookConfiguration":
+		keepCAs(out, live)
 	}
 }
 
@@ -47,6 +50,35 @@ func mergeReplicas(out, live *unstructured.Unstructured, scaled bool) {
 		return
 	}
 	keepIfUnset(out, live, "spec", "replicas")
+}
+
+// keepCAs keeps the CAs of webhooks without one, since those who have the webhooks add them. Webhooks are found by
+// name, which is unique in a configuration.
+func keepCAs(out, live *unstructured.Unstructured) {
+	cas := map[any]any{}
+	for _, webhook := range webhooksOf(live) {
+		if ca, found, _ := unstructured.NestedString(webhook, "clientConfig", "caBundle"); found {
+			cas[webhook["name"]] = ca
+		}
+	}
+	for _, webhook := range webhooksOf(out) {
+		config, ok := webhook["clientConfig"].(map[string]any)
+		if ca := cas[webhook["name"]]; ok && ca != nil && config["caBundle"] == nil {
+			config["caBundle"] = ca
+		}
+	}
+}
+
+// webhooksOf are the webhooks of a configuration, not copied.
+func webhooksOf(configuration *unstructured.Unstructured) []map[string]any {
+	list, _ := configuration.Object["webhooks"].([]any)
+	webhooks := make([]map[string]any, 0, len(list))
+	for _, each := range list {
+		if webhook, ok := each.(map[string]any); ok {
+			webhooks = append(webhooks, webhook)
+		}
+	}
+	return webhooks
 }
 
 // keepPresent copies a field from live if it is there.

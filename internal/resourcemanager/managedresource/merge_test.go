@@ -57,6 +57,11 @@ func TestMerge(t *testing.T) {
 			want:   `{apiVersion: v1, kind: Secret, metadata: {name: a}}`,
 			result: `{apiVersion: v1, kind: Secret, metadata: {name: a}}`,
 		},
+		"CAs of webhooks are kept when not specified": {
+			live:   `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: gone, clientConfig: {caBundle: Zw==}}, {name: x, clientConfig: {url: old, caBundle: Y2E=}}, {name: own, clientConfig: {caBundle: bw==}}]}`,
+			want:   `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: x, clientConfig: {url: new}}, {name: own, clientConfig: {caBundle: bmV3}}, {name: new, clientConfig: {url: x}}]}`,
+			result: `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: x, clientConfig: {url: new, caBundle: Y2E=}}, {name: own, clientConfig: {caBundle: bmV3}}, {name: new, clientConfig: {url: x}}]}`,
+		},
 		"replicas are kept when not specified": {
 			live:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`,
 			want:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {paused: true}}`,

@@ -24,12 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"hortus.dev/hortus/internal/kube"
 )
-
-// fieldOwner is the field manager of configurations that a [Keeper] applies.
-const fieldOwner = "webhook-certificate"
 
 // Keeper keeps the certificate of the webhooks of a process valid, and its CA in their MutatingWebhookConfiguration. Of
 // several replicas only the leader writes; all serve the certificate in the Secret.
@@ -47,10 +42,9 @@ type Keeper struct {
 	Secret string
 	// Service is the name of the Service.
 	Service string
-	// Configuration is the name of the MutatingWebhookConfiguration.
+	// Configuration is the name of the MutatingWebhookConfiguration, which others make: so it goes with the program that
+	// has the webhooks, also when an earlier version without them replaces it.
 	Configuration string
-	// Desired returns the configuration, whose CA the keeper adds, for it to apply. Nil means that others apply it.
-	Desired func(context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error)
 
 	served served
 }
@@ -137,19 +131,6 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, data map[stri
 
 // announce makes the CA known to the API server.
 func (k *Keeper) announce(ctx context.Context, ca []byte) error {
-	if k.Desired == nil {
-		return k.announceInLive(ctx, ca)
-	}
-	desired, err := k.Desired(ctx)
-	if err != nil {
-		return err
-	}
-	setCA(desired, ca)
-	return kube.Apply(ctx, k.Client, desired, fieldOwner)
-}
-
-// announceInLive puts the CA into the configuration, which others keep otherwise.
-func (k *Keeper) announceInLive(ctx context.Context, ca []byte) error {
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := k.Client.Get(ctx, client.ObjectKey{Name: k.Configuration}, live); apierrors.IsNotFound(err) {
 		return nil // The watch reports it.
@@ -157,7 +138,9 @@ func (k *Keeper) announceInLive(ctx context.Context, ca []byte) error {
 		return fmt.Errorf("read MutatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
 	before := live.DeepCopy()
-	setCA(live, ca)
+	for i := range live.Webhooks {
+		live.Webhooks[i].ClientConfig.CABundle = ca
+	}
 	if equality.Semantic.DeepEqual(before.Webhooks, live.Webhooks) {
 		return nil
 	}
@@ -166,12 +149,6 @@ func (k *Keeper) announceInLive(ctx context.Context, ca []byte) error {
 		return fmt.Errorf("write CA into MutatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
 	return nil
-}
-
-func setCA(c *admissionregistrationv1.MutatingWebhookConfiguration, ca []byte) {
-	for i := range c.Webhooks {
-		c.Webhooks[i].ClientConfig.CABundle = ca
-	}
 }
 
 // Announced is a [healthz.Checker] that fails until the API server knows the webhooks and their CA, since until then it

@@ -1,7 +1,6 @@
 package certificate
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
@@ -142,22 +141,22 @@ func TestConfigurationThatLostTheCAGetsItAgain(t *testing.T) {
 	s.verify(t)
 }
 
-func TestDesiredConfigurationIsApplied(t *testing.T) {
+func TestConfigurationMayComeLater(t *testing.T) {
 	s := newSite()
-	lost := configuration.ForSeed("garden", nil)
-	if err := s.Client.Delete(t.Context(), lost); err != nil {
+	missing := configuration.ForSeed("garden", nil)
+	if err := s.Client.Delete(t.Context(), missing); err != nil {
 		t.Fatal(err)
 	}
 	s.reconcile(t)
-	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(lost), lost); !apierrors.IsNotFound(err) {
-		t.Fatalf("without a wish there is a configuration, or: %v", err)
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(missing), missing); !apierrors.IsNotFound(err) {
+		t.Fatalf("the keeper has made a configuration, or: %v", err)
 	}
 	request := httptest.NewRequest(http.MethodGet, "/readyz", nil)
 	if err := s.Announced(request); err == nil {
 		t.Error("ready before the API server knows the webhooks")
 	}
-	s.Desired = func(context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
-		return configuration.ForSeed("garden", nil), nil
+	if err := s.Client.Create(t.Context(), configuration.ForSeed("garden", nil)); err != nil {
+		t.Fatal(err)
 	}
 	s.reconcile(t)
 	s.verify(t)
