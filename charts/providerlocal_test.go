@@ -54,32 +54,34 @@ func TestProviderLocalChangesItsShootsOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.Webhooks) != 1 {
+	if len(c.Webhooks) != 2 {
 		t.Fatalf("%d webhooks", len(c.Webhooks))
-	}
-	webhook := c.Webhooks[0]
-	if service := webhook.ClientConfig.Service; service.Namespace != "extension-provider-local" {
-		t.Errorf("the webhook is called in namespace %q", service.Namespace)
 	}
 	const role, provider = corev1beta1.LabelRole, corev1beta1.LabelShootProvider
 	const mutated = extensionsv1alpha1.LabelMutatedByControlPlaneWebhook
-	for name, tc := range map[string]struct {
-		selector *metav1.LabelSelector
-		labels   labels.Set
-		want     bool
-	}{
-		"of this provider": {webhook.NamespaceSelector, labels.Set{role: corev1beta1.RoleShoot, provider: "local"}, true},
-		"of another one":   {webhook.NamespaceSelector, labels.Set{role: corev1beta1.RoleShoot, provider: "aws"}, false},
-		"of no Shoot":      {webhook.NamespaceSelector, labels.Set{provider: "local"}, false},
-		"for webhooks":     {webhook.ObjectSelector, labels.Set{mutated: "true"}, true},
-		"for none":         {webhook.ObjectSelector, labels.Set{}, false},
-	} {
-		selector, err := metav1.LabelSelectorAsSelector(tc.selector)
-		if err != nil {
-			t.Fatal(err)
+	for _, webhook := range c.Webhooks {
+		if service := webhook.ClientConfig.Service; service.Namespace != "extension-provider-local" {
+			t.Errorf("%s is called in namespace %q", webhook.Name, service.Namespace)
 		}
-		if got := selector.Matches(tc.labels); got != tc.want {
-			t.Errorf("%s: selected %t, want %t", name, got, tc.want)
+		for name, tc := range map[string]struct {
+			selector *metav1.LabelSelector
+			labels   labels.Set
+			want     bool
+		}{
+			"of this provider": {webhook.NamespaceSelector, labels.Set{role: corev1beta1.RoleShoot, provider: "local"}, true},
+			"of another one":   {webhook.NamespaceSelector, labels.Set{role: corev1beta1.RoleShoot, provider: "aws"}, false},
+			"of no Shoot":      {webhook.NamespaceSelector, labels.Set{provider: "local"}, false},
+			"for webhooks": {webhook.ObjectSelector,
+				labels.Set{mutated: "true", "app": "machine-controller-manager"}, true},
+			"for none": {webhook.ObjectSelector, labels.Set{"app": "machine-controller-manager"}, false},
+		} {
+			selector, err := metav1.LabelSelectorAsSelector(tc.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := selector.Matches(tc.labels); got != tc.want {
+				t.Errorf("%s, %s: selected %t, want %t", webhook.Name, name, got, tc.want)
+			}
 		}
 	}
 }

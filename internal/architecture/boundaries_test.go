@@ -25,7 +25,7 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"extension/...", "api/... extension/...", "it is a module of its own"},
 		{"examples/extension", "api/... extension/...", "somebody else could have written it"},
 		{"local/provider/...",
-			"api/... local/cloud extension/... local/provider/... internal/component internal/image internal/kube internal/webhook/...",
+			"api/... local/cloud extension/... local/provider/... internal/component internal/image internal/kube internal/machinecontrol internal/webhook/...",
 			"it shows what an extension needs"},
 		{"charts", "", "it only embeds the charts"},
 

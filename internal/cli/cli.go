@@ -18,6 +18,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet"
 	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/lint"
+	"hortus.dev/hortus/internal/machinecontrol"
 	"hortus.dev/hortus/internal/nodeagent"
 	"hortus.dev/hortus/internal/plan"
 	"hortus.dev/hortus/internal/resourcemanager"
@@ -98,6 +99,7 @@ func NewCommand() *cobra.Command {
 		etcdbackup.NewCommand(),
 		nodeagent.NewCommand(),
 		provider.NewCommand(),
+		machinecontrol.NewCommand(),
 		machine.NewCommand(),
 		cloudcontroller.NewCommand(),
 		networkagent.NewCommand(),

@@ -25,7 +25,17 @@ const APIServerURL = "https://kube-apiserver"
 // Mount joins CA bundle, certificate and a kubeconfig that refers to both, which sits in the ConfigMap or Secret named
 // kubeconfigMap. Rotated certificates have new names, so pods are replaced and nothing has to be reloaded.
 func (a ClientAccess) Mount(kubeconfigMap string) Mount {
-	return Mount{Name: "shoot-access", Path: ClientAccessPath,
+	return a.mount("shoot-access", ClientAccessPath, kubeconfigMap)
+}
+
+// GenericMount is like Mount, but as the volume and at the path where sidecars of extensions look for a kubeconfig:
+// "kubeconfig" at [GenericKubeconfigPath].
+func (a ClientAccess) GenericMount(kubeconfigMap string) Mount {
+	return a.mount(genericKubeconfigVolume, GenericKubeconfigPath, kubeconfigMap)
+}
+
+func (a ClientAccess) mount(name, path, kubeconfigMap string) Mount {
+	return Mount{Name: name, Path: path,
 		Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: ptr.To(int32(0o640)),
 			Sources: []corev1.VolumeProjection{
@@ -46,13 +56,18 @@ func (a ClientAccess) Mount(kubeconfigMap string) Mount {
 }
 
 // ClientKubeconfig returns the kubeconfig for ClientAccess.Mount. It contains no secrets.
-func ClientKubeconfig() string {
+func ClientKubeconfig() string { return clientKubeconfig(ClientAccessPath) }
+
+// GenericClientKubeconfig returns the kubeconfig for ClientAccess.GenericMount. It contains no secrets.
+func GenericClientKubeconfig() string { return clientKubeconfig(GenericKubeconfigPath) }
+
+func clientKubeconfig(path string) string {
 	out, err := pki.Kubeconfig{
 		Name:           "shoot",
 		Server:         APIServerURL,
-		CAFile:         ClientAccessPath + "/ca.crt",
-		ClientCertFile: ClientAccessPath + "/tls.crt",
-		ClientKeyFile:  ClientAccessPath + "/tls.key",
+		CAFile:         path + "/ca.crt",
+		ClientCertFile: path + "/tls.crt",
+		ClientKeyFile:  path + "/tls.key",
 	}.Render()
 	if err != nil {
 		panic(fmt.Sprintf("component: render kubeconfig: %v", err)) // Of constants.

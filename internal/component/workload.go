@@ -129,6 +129,9 @@ type Health struct {
 // GenericKubeconfigPath is the path of the kubeconfig for components that use a token of the Shoot's API.
 const GenericKubeconfigPath = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig"
 
+// genericKubeconfigVolume is the name of its volume.
+const genericKubeconfigVolume = "kubeconfig"
+
 // GenericKubeconfigMount joins the kubeconfig that all components share with the token of one of them.
 func GenericKubeconfigMount(kubeconfigSecret, accessSecret string) Mount {
 	item := func(secret, key string) corev1.VolumeProjection {
@@ -138,7 +141,7 @@ func GenericKubeconfigMount(kubeconfigSecret, accessSecret string) Mount {
 			Optional:             ptr.To(false),
 		}}
 	}
-	return Mount{Name: "kubeconfig", Path: GenericKubeconfigPath,
+	return Mount{Name: genericKubeconfigVolume, Path: GenericKubeconfigPath,
 		Source: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: ptr.To(int32(0o640)),
 			Sources:     []corev1.VolumeProjection{item(kubeconfigSecret, "kubeconfig"), item(accessSecret, "token")},

@@ -59,7 +59,7 @@ func NewCommand() *cobra.Command {
 			if namespace == "" {
 				return errors.New("--namespace: the namespace of the extension is required")
 			}
-			hooks := newWebhooks(namespace)
+			hooks := newWebhooks(namespace, opts.Image)
 			mgr, err := flags.Manager(cmd.Context(), name, NewScheme(), func(o *ctrl.Options) {
 				SlimCache(o)
 				hooks.configure(o)

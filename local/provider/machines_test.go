@@ -2,7 +2,10 @@ package provider_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/machinecontrol"
 	"hortus.dev/hortus/local/cloud"
 	"hortus.dev/hortus/local/provider/machine"
 )
@@ -27,15 +30,23 @@ import (
 // test may do this.
 func (l *landscape) startMachineControllers(t *testing.T) {
 	t.Helper()
-	opts := machine.DefaultOptions()
-	opts.Namespace, opts.LeaderElect = l.namespace, false
-	opts.HealthAddress, opts.MetricsAddress = "127.0.0.1:0", "127.0.0.1:0"
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, l.Kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	manager, opts := machinecontrol.NewManager(), machine.DefaultOptions()
+	for _, p := range []*machinecontrol.Process{manager, &opts.Process} {
+		p.Namespace, p.LeaderElect = l.namespace, false
+		p.HealthAddress, p.MetricsAddress = "127.0.0.1:0", "127.0.0.1:0"
+		p.ControlKubeconfig, p.TargetKubeconfig = kubeconfig, kubeconfig
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- machine.Run(ctx, opts, rest.CopyConfig(l.Config), rest.CopyConfig(l.Config)) }()
+	done := make(chan error, 2)
+	go func() { done <- manager.Run(ctx, machinecontrol.RunManager) }()
+	go func() { done <- machine.Run(ctx, opts) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := errors.Join(<-done, <-done); err != nil {
 			t.Errorf("run machine controllers: %v", err)
 		}
 	})

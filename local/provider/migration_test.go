@@ -12,6 +12,8 @@ import (
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +22,7 @@ import (
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension/worker"
+	"hortus.dev/hortus/internal/machinecontrol"
 	"hortus.dev/hortus/local/cloud"
 	"hortus.dev/hortus/local/provider/machine"
 )
@@ -31,9 +34,12 @@ const runMachineControllers = "HORTUS_TEST_MACHINE_CONTROLLERS"
 func machineControllers() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	cmd := machine.NewCommand()
-	cmd.SetArgs(os.Args[1:])
-	if err := cmd.ExecuteContext(ctx); err != nil {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, cmd := range []*cobra.Command{machinecontrol.NewCommand(), machine.NewCommand()} {
+		cmd.SetArgs(os.Args[1:])
+		group.Go(func() error { return cmd.ExecuteContext(ctx) })
+	}
+	if err := group.Wait(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

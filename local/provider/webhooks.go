@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/utils/clock"
@@ -19,6 +20,7 @@ import (
 	"hortus.dev/hortus/extension"
 	"hortus.dev/hortus/internal/webhook/certificate"
 	"hortus.dev/hortus/internal/webhook/mutation"
+	"hortus.dev/hortus/local/provider/machine"
 	"hortus.dev/hortus/local/provider/operatingsystemconfig"
 )
 
@@ -29,15 +31,19 @@ const (
 	webhookConfiguration = "gardener-extension-provider-local"
 	webhookPort          = 10250
 
-	pathOperatingSystemConfig = "/webhooks/operatingsystemconfig"
+	pathOperatingSystemConfig    = "/webhooks/operatingsystemconfig"
+	pathMachineControllerManager = "/webhooks/machine-controller-manager"
 )
 
 // webhooks change what the gardenlet writes for Shoots of this provider.
-type webhooks struct{ keeper certificate.Keeper }
+type webhooks struct {
+	keeper certificate.Keeper
+	image  string // Of this program.
+}
 
 // newWebhooks returns the webhooks of the extension, which is installed in a namespace.
-func newWebhooks(namespace string) *webhooks {
-	return &webhooks{certificate.Keeper{
+func newWebhooks(namespace, image string) *webhooks {
+	return &webhooks{image: image, keeper: certificate.Keeper{
 		Clock: clock.RealClock{}, Namespace: namespace,
 		Secret: webhookSecret, Service: webhookService, Configuration: webhookConfiguration,
 	}}
@@ -59,6 +65,8 @@ func (w *webhooks) setup(mgr ctrl.Manager) error {
 	server.Register(pathOperatingSystemConfig, mutation.Webhook(mgr.GetScheme(),
 		func() *extensionsv1alpha1.OperatingSystemConfig { return &extensionsv1alpha1.OperatingSystemConfig{} },
 		inContainer(mgr.GetClient())))
+	server.Register(pathMachineControllerManager, mutation.Webhook(mgr.GetScheme(),
+		func() *appsv1.Deployment { return &appsv1.Deployment{} }, withMachineController(w.image)))
 	if err := w.keeper.SetupWithManager(mgr); err != nil {
 		return err
 	}
@@ -69,6 +77,14 @@ func (w *webhooks) setup(mgr ctrl.Manager) error {
 		return fmt.Errorf("add readiness of the webhooks: %w", err)
 	}
 	return nil
+}
+
+// withMachineController adds the controller of machines to the machine-controller-manager of a control plane.
+func withMachineController(image string) mutation.Change[*appsv1.Deployment] {
+	return func(_ context.Context, _ string, d *appsv1.Deployment) (bool, error) {
+		machine.AddSidecar(&d.Spec.Template.Spec, image)
+		return true, nil
+	}
 }
 
 // inContainer fits contents for machines to those of this provider, which are containers.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,7 +15,34 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/golden"
 )
+
+// TestMachinesHaveTheirController: the machine-controller-manager that the gardenlet deploys gets the controller with
+// the driver of this provider as a sidecar, and keeps one when it is written again.
+func TestMachinesHaveTheirController(t *testing.T) {
+	objects := machinecontrollermanager.Render(machinecontrollermanager.Values{
+		Namespace: "shoot--dev--a", Image: "hortus.dev/hortus:1", Replicas: 1, Size: component.Small,
+		Access: component.ClientAccess{CASecret: "ca-bundle-1", CertSecret: "machine-controller-manager-1"},
+	})
+	deployment := objects[len(objects)-1].(*appsv1.Deployment)
+	core := deployment.Spec.Template.Spec.Containers[0].DeepCopy()
+	for _, image := range []string{"hortus.dev/hortus:1", "hortus.dev/hortus:2"} {
+		if changed, err := withMachineController(image)(t.Context(), "shoot--dev--a", deployment); err != nil || !changed {
+			t.Fatalf("changed %t, %v", changed, err)
+		}
+	}
+	containers := deployment.Spec.Template.Spec.Containers
+	if len(containers) != 2 || !equality.Semantic.DeepEqual(containers[0], *core) {
+		t.Fatalf("containers %+v, want the one that was there, and the sidecar", containers)
+	}
+	if containers[1].Image != "hortus.dev/hortus:2" {
+		t.Errorf("image %q of an earlier version", containers[1].Image)
+	}
+	golden.Objects(t, "machine-controller", deployment)
+}
 
 func TestContentsFollowThePool(t *testing.T) {
 	reserved := func(memory string) *corev1beta1.KubeletConfig {

@@ -49,7 +49,7 @@ func Render(v Values) []client.Object {
 	}}
 	kubeconfig := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: v.Namespace, Labels: component.Labels(Name)},
-		Data:       map[string]string{"kubeconfig": component.ClientKubeconfig()},
+		Data:       map[string]string{"kubeconfig": component.GenericClientKubeconfig()},
 	}
 	binding := component.BindRole(v.Namespace, Name, Name, component.ServiceAccount(v.Namespace, Name))
 	deployment := component.Workload{
@@ -60,10 +60,10 @@ func Render(v Values) []client.Object {
 		Command:   []string{"/usr/local/bin/hortus", "machine-controller-manager"},
 		Args: []string{
 			"--namespace=" + v.Namespace,
-			"--target-kubeconfig=" + component.ClientAccessPath + "/kubeconfig",
+			"--target-kubeconfig=" + component.GenericKubeconfigPath + "/kubeconfig",
 		},
 		Ports:          []corev1.ContainerPort{{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
-		Mounts:         []component.Mount{v.Access.Mount(configMapName)},
+		Mounts:         []component.Mount{v.Access.GenericMount(configMapName)},
 		CPU:            "5m",
 		Memory:         "32Mi",
 		Size:           v.Size,

@@ -1,7 +1,6 @@
-// Package machine runs the machine-controller-manager for one Shoot, with the local cloud as its driver.
+// Package machine runs the controller of single machines of one Shoot, with the local cloud as its driver, as a sidecar
+// of the machine-controller-manager.
 //
-// The library's two halves, the controllers of machine deployments and sets and the controller of machines, usually run
-// as two processes. Here they share one process and one set of caches, since a Shoot on a laptop should cost little.
-// They are the library's own controllers, unchanged; [Driver] is the only code that knows the cloud, and [wakeups]
-// notifies the machine controller at once of changes that it would otherwise notice only after a wait.
+// It is the library's own controller, unchanged; [Driver] is the only code that knows the cloud, and [wakeups] notifies
+// the controller at once of changes that it would otherwise notice only after a wait.
 package machine
