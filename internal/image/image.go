@@ -27,11 +27,15 @@ const (
 )
 
 // HortusFolder is the folder of the programs in the image of Hortus, and HortusLayers are the programs of its layers,
-// from the one that changes least to the one that changes most: etcd is for `hortus etcd run`, hortus-policy a CNI
-// plugin that `hortus network-agent` installs.
+// from the one that changes least to the one that changes most: etcd is for `hortus etcd run`, control-plane has some
+// commands of hortus for control planes, and hortus-policy is a CNI plugin that `hortus network-agent` installs.
 const HortusFolder = "usr/local/bin"
 
-var HortusLayers = [][]string{{"etcd"}, {"tunnel"}, {"hortus", "hortus-policy"}}
+var HortusLayers = [][]string{{"etcd"}, {"tunnel"}, {"control-plane"}, {"hortus", "hortus-policy"}}
+
+// ControlPlane is the program of the image of Hortus with the commands that control planes run: with less to initialize
+// than hortus, it needs less memory.
+const ControlPlane = "/" + HortusFolder + "/control-plane"
 
 // Hortus is the image of this very version of the project.
 func Hortus() string { return "hortus.dev/hortus:" + version.Version }

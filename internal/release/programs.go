@@ -29,6 +29,7 @@ var Programs = []Program{
 	{Name: "etcd", Module: "local/components/etcd", Package: "go.etcd.io/etcd/server/v3",
 		LDFlags: "-X go.etcd.io/etcd/api/v3/version.GitSHA=v" + image.EtcdVersion},
 	{Name: "tunnel", Module: ".", Package: "./cmd/tunnel"},
+	{Name: "control-plane", Module: ".", Package: "./cmd/control-plane"},
 	{Name: "hortus", Module: ".", Package: "./cmd/hortus"},
 	{Name: "hortus-policy", Module: ".", Package: "./cmd/cni-policy"},
 }

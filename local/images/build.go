@@ -31,8 +31,8 @@ type Options struct {
 	Components, Module string
 	// HortusBinary is the program of the image [Hortus]; it has to be static.
 	HortusBinary string
-	// TunnelBinary, MachineInitBinary, CNIPolicyBinary and EchoBinary are built from Module when empty.
-	TunnelBinary, MachineInitBinary, CNIPolicyBinary, EchoBinary string
+	// The other programs are built from Module when empty.
+	ControlPlaneBinary, TunnelBinary, MachineInitBinary, CNIPolicyBinary, EchoBinary string
 	// Images are the full names of the images to build; see [Select]. Components they lack are built first.
 	Images []string
 	// Progress receives a line per image that changed; nil means silence.
@@ -90,8 +90,8 @@ func Build(ctx context.Context, o Options) error {
 // prepare builds and looks up everything that the images are made of.
 func prepare(ctx context.Context, o Options) (sources, error) {
 	from := sources{
-		artifacts: o.Artifacts, hortus: o.HortusBinary, tunnel: o.TunnelBinary, machineInit: o.MachineInitBinary,
-		cniPolicy: o.CNIPolicyBinary, echo: o.EchoBinary,
+		artifacts: o.Artifacts, hortus: o.HortusBinary, controlPlane: o.ControlPlaneBinary, tunnel: o.TunnelBinary,
+		machineInit: o.MachineInitBinary, cniPolicy: o.CNIPolicyBinary, echo: o.EchoBinary,
 	}
 	var needed []string
 	var ownInit, ownEcho, ownHortus, fromDistribution, forTests bool
@@ -146,6 +146,7 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 		{ownEcho, "./cmd/echo", &from.echo},
 		{ownHortus, "./cmd/hortus", &from.hortus},
 		{ownHortus, "./cmd/tunnel", &from.tunnel},
+		{ownHortus, "./cmd/control-plane", &from.controlPlane},
 	} {
 		if !own.wanted {
 			continue

@@ -67,6 +67,8 @@ without (machine); e2e stands for all of Kubernetes' end-to-end tests.`,
 		"static program for the hortus image (default: built from the module)")
 	cmd.Flags().StringVar(&o.MachineInitBinary, "machine-init-binary", "",
 		"static program for machines (default: built from the module)")
+	cmd.Flags().StringVar(&o.ControlPlaneBinary, "control-plane-binary", "",
+		"static program for control planes in the hortus image (default: built from the module)")
 	cmd.Flags().StringVar(&o.TunnelBinary, "tunnel-binary", "",
 		"static program for both ends of the tunnel in the hortus image (default: built from the module)")
 	cmd.Flags().StringVar(&o.CNIPolicyBinary, "cni-policy-binary", "",

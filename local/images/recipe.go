@@ -30,7 +30,7 @@ type sources struct {
 	// tools holds the programs that images of tests have in addition.
 	tools []Entry
 	// Programs of the project itself.
-	hortus, tunnel, machineInit, cniPolicy, echo string
+	hortus, controlPlane, tunnel, machineInit, cniPolicy, echo string
 }
 
 // cniPolicy is the name of a CNI plugin in network configurations.
@@ -100,7 +100,8 @@ func hortusRecipe(name string, from sources) (recipe, error) {
 		return recipe{}, err
 	}
 	programs := map[string]string{
-		"etcd": etcd, "tunnel": from.tunnel, "hortus": from.hortus, cniPolicy: from.cniPolicy,
+		"etcd": etcd, "tunnel": from.tunnel, "control-plane": from.controlPlane, "hortus": from.hortus,
+		cniPolicy: from.cniPolicy,
 	}
 	r := recipe{name: name, entrypoint: []string{"/" + image.HortusFolder + "/hortus"}}
 	for i, names := range image.HortusLayers {

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/image"
 )
 
 // Name of the Deployment, of its ServiceAccount in the seed and of the roles.
@@ -57,7 +58,7 @@ func Render(v Values) []client.Object {
 		Namespace: v.Namespace,
 		Replicas:  v.Replicas,
 		Image:     v.Image,
-		Command:   []string{"/usr/local/bin/hortus", "machine-controller-manager"},
+		Command:   []string{image.ControlPlane, "machine-controller-manager"},
 		Args: []string{
 			"--namespace=" + v.Namespace,
 			"--target-kubeconfig=" + component.GenericKubeconfigPath + "/kubeconfig",

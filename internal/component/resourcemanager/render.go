@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 )
 
@@ -55,7 +56,7 @@ func Render(v Values) []client.Object {
 	meta := metav1.ObjectMeta{Name: Name, Namespace: v.Namespace, Labels: component.Labels(Name)}
 	objects := []client.Object{&corev1.ServiceAccount{ObjectMeta: meta}}
 	command := []string{
-		"/usr/local/bin/hortus", "resource-manager",
+		image.ControlPlane, "resource-manager",
 		"--namespace=" + v.Namespace,
 	}
 	ports := []corev1.ContainerPort{{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}}

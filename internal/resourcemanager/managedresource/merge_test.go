@@ -1,9 +1,12 @@
 package managedresource
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/releaseutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -188,6 +191,16 @@ func TestInjected(t *testing.T) {
 	}
 	if got.GetAnnotations()[resourcesv1alpha1.AnnotationOrigin] != "seed:ns/mr" || got.Object["status"] != nil {
 		t.Errorf("want the origin and no status, got %v", got.Object)
+	}
+}
+
+// TestOrderIsThatOfHelm ignores what no server has: lists, and PodSecurityPolicies.
+func TestOrderIsThatOfHelm(t *testing.T) {
+	helm := slices.DeleteFunc(slices.Clone(releaseutil.InstallOrder), func(kind string) bool {
+		return strings.HasSuffix(kind, "List") || kind == "PodSecurityPolicy"
+	})
+	if diff := cmp.Diff([]string(helm), installOrder); diff != "" {
+		t.Errorf("installOrder differs (-Helm's +ours):\n%s", diff)
 	}
 }
 

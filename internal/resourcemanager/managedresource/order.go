@@ -3,14 +3,22 @@ package managedresource
 import (
 	"cmp"
 	"slices"
-
-	"helm.sh/helm/v3/pkg/releaseutil"
 )
+
+// installOrder is the order of kinds in which Helm installs them. Helm's own list would bring all of Helm with it, of
+// which every control plane would keep several MiB in memory; a test compares both.
+var installOrder = []string{
+	"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "ServiceAccount",
+	"Secret", "ConfigMap", "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition",
+	"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "DaemonSet", "Pod", "ReplicationController",
+	"ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob", "IngressClass", "Ingress",
+	"APIService",
+}
 
 // kindRank is the place of a kind in the order of installation; kinds that are not in it come last.
 var kindRank = func() map[string]int {
-	rank := make(map[string]int, len(releaseutil.InstallOrder))
-	for i, kind := range releaseutil.InstallOrder {
+	rank := make(map[string]int, len(installOrder))
+	for i, kind := range installOrder {
 		rank[kind] = i
 	}
 	return rank

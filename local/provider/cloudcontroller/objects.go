@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/internal/component"
+	"hortus.dev/hortus/internal/image"
 	"hortus.dev/hortus/local/provider/csi"
 )
 
@@ -32,8 +33,8 @@ type Values struct {
 func ShootDeployment(v Values) *appsv1.Deployment {
 	return component.Workload{
 		Name: name, Namespace: v.Namespace, Replicas: v.Replicas, Image: v.Image,
+		Command: []string{image.ControlPlane, name},
 		Args: []string{
-			name,
 			"--kubeconfig=" + component.GenericKubeconfigPath + "/kubeconfig",
 			"--credentials-dir=" + credentialsDir,
 			"--cluster-name=" + v.Namespace,

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"hortus.dev/hortus/internal/image"
 )
 
 // sidecarName is the name of the container, in the form that is usual for providers.
@@ -12,10 +14,10 @@ const sidecarName = "machine-controller-manager-provider-local"
 
 // AddSidecar adds this process to the pods of a machine-controller-manager, beside whose container it gets the same
 // arguments, access, limits and rights. A sidecar that is already there is replaced.
-func AddSidecar(pod *corev1.PodSpec, image string) {
+func AddSidecar(pod *corev1.PodSpec, hortus string) {
 	sidecar := pod.Containers[0].DeepCopy()
-	sidecar.Name, sidecar.Image = sidecarName, image
-	sidecar.Command = []string{"/usr/local/bin/hortus", Name}
+	sidecar.Name, sidecar.Image = sidecarName, hortus
+	sidecar.Command = []string{image.ControlPlane, Name}
 	sidecar.Ports = []corev1.ContainerPort{
 		{Name: "machines-health", ContainerPort: HealthPort, Protocol: corev1.ProtocolTCP},
 	}
