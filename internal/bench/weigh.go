@@ -263,7 +263,7 @@ func programOf(command string) string {
 		return ""
 	}
 	name := filepath.Base(words[0])
-	if name == "hortus" && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+	if (name == "hortus" || name == "control-plane") && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
 		name += " " + words[1]
 	}
 	return name

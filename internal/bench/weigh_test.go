@@ -158,6 +158,7 @@ func TestProgramOf(t *testing.T) {
 		"/usr/local/bin/kube-apiserver --a=b":  "kube-apiserver",
 		"/usr/local/bin/hortus etcd --epoch=1": "hortus etcd",
 		"hortus --help":                        "hortus",
+		"/usr/local/bin/control-plane machine-controller --namespace=a": "control-plane machine-controller",
 	} {
 		if got := programOf(command); got != want {
 			t.Errorf("programOf(%q) = %q, want %q", command, got, want)

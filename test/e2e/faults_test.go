@@ -19,14 +19,15 @@ import (
 // parts are identified by words of their command lines. Killing one must only cause a delay.
 var parts = []string{
 	"hortus gardenlet", "hortus scheduler", "hortus controller-manager", "hortus provider-local",
-	"hortus resource-manager",
+	"control-plane resource-manager",
 	"hortus apiserver ", "etcd --name=hortus-etcd", "hortus gateway", "hortus cloud serve",
 	"kube-controller-manager", "kube-apiserver --advertise-address=10.1.0.10",
 }
 
 // shootParts run only while a Shoot exists; the success of the Shoot shows that they have been restarted.
 var shootParts = []string{
-	"hortus machine-controller-manager", "etcd --name=etcd-main-0", "bin/tunnel server", "bin/tunnel client",
+	"control-plane machine-controller-manager ", "control-plane machine-controller ",
+	"control-plane cloud-controller-manager", "etcd --name=etcd-main-0", "bin/tunnel server", "bin/tunnel client",
 	"gardener-node-agent node-agent",
 }
 

@@ -454,7 +454,7 @@ func metricsStayInside(t *testing.T, seed, shoot string) {
 	namespace := "shoot--dev--" + shoot
 	for app, ports := range map[string][]string{
 		"etcd-main": {"2381", "2383"}, "vpn-seed-server": {"8080", "8081"}, "gardener-resource-manager": {"8080", "8081"},
-		"machine-controller-manager": {"8080", "10258"},
+		"machine-controller-manager": {"8080", "8081", "10258", "10259"},
 	} {
 		pod := kubectl(t, seed, "-n", namespace, "get", "pods", "-l", "app="+app, "-o", "jsonpath={.items[0].metadata.name}")
 		proxy := func(port, path string) (string, error) {
