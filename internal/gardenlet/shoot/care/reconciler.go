@@ -11,7 +11,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
@@ -34,8 +36,19 @@ import (
 	"hortus.dev/hortus/internal/reconnect"
 )
 
-// unassignedPeriod is the time after which a Shoot without a control plane is checked again.
-const unassignedPeriod = 30 * time.Second
+const (
+	// unassignedPeriod is the time after which a Shoot without a control plane is checked again.
+	unassignedPeriod = 30 * time.Second
+	// changedPause is the time after which a Shoot that has changed during a check is checked again.
+	changedPause = time.Second
+)
+
+// rewrites bounds the attempts to write findings to a Shoot that others write, too. It is read again for each of them,
+// so there is no reason for longer pauses.
+var rewrites = wait.Backoff{Steps: 5, Duration: 10 * time.Millisecond}
+
+// errChanged means that a Shoot has changed so that what was observed says nothing about it.
+var errChanged = errors.New("the Shoot has changed during the check")
 
 // Connector connects to Shoots' API servers and to the processes that run their etcds.
 type Connector interface {
@@ -114,13 +127,16 @@ func operationEnded(old, now *corev1beta1.Shoot) bool {
 
 // Reconcile checks one Shoot.
 func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
-	if ptr.Deref(shoot.Status.SeedName, "") != r.SeedName || shoot.Status.TechnicalID == "" {
+	if !r.responsible(shoot) {
 		return reconcile.Result{RequeueAfter: unassignedPeriod}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Period)
 	defer cancel()
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.responsible(shoot) { // The control plane has moved, which the cache does not show yet.
+		return reconcile.Result{RequeueAfter: unassignedPeriod}, nil
 	}
 	start := r.Clock.Now()
 	o, user, err := r.observe(ctx, shoot)
@@ -132,6 +148,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 			set(shoot, Conditions(o, r.Settings), Constraints(o), now)
 		}
 	})
+	if errors.Is(writeErr, errChanged) {
+		return reconcile.Result{RequeueAfter: changedPause}, nil
+	}
 	if err := errors.Join(err, writeErr); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -151,16 +170,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	return reconcile.Result{RequeueAfter: r.Period}, nil
 }
 
+// responsible reports whether the control plane of the Shoot is in this seed.
+func (r *Reconciler) responsible(shoot *corev1beta1.Shoot) bool {
+	return ptr.Deref(shoot.Status.SeedName, "") == r.SeedName && shoot.Status.TechnicalID != ""
+}
+
 // write makes the change to the status of the Shoot, and returns the Shoot before it. Others write into the same lists
-// while a check runs: the change is then made again to what they wrote.
+// while a check runs: the change is then made again to what they wrote. It returns errChanged, and writes nothing, if
+// the observation does not apply to the Shoot any more.
 func (r *Reconciler) write(
 	ctx context.Context, shoot *corev1beta1.Shoot, change func(now time.Time),
 ) (before *corev1beta1.Shoot, err error) {
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err = retry.RetryOnConflict(rewrites, func() error {
 		if before != nil {
 			fresh := &corev1beta1.Shoot{}
-			if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), fresh); err != nil {
-				return client.IgnoreNotFound(err)
+			switch err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), fresh); {
+			case apierrors.IsNotFound(err):
+				return errChanged
+			case err != nil:
+				return err
+			case !sameSubject(before, fresh):
+				return errChanged
 			}
 			*shoot = *fresh
 		}
@@ -169,6 +199,15 @@ func (r *Reconciler) write(
 		return kube.PatchSharedStatus(ctx, r.Garden, shoot, before)
 	})
 	return before, err
+}
+
+// sameSubject reports whether what was observed of a Shoot applies to it as it is now: the same spec, in the same seed,
+// and hibernated or not as before. Little is observed of a hibernated Shoot; judged as one that is awake, it would have
+// no control plane.
+func sameSubject(observed, now *corev1beta1.Shoot) bool {
+	return observed.UID == now.UID && observed.Generation == now.Generation &&
+		ptr.Deref(observed.Status.SeedName, "") == ptr.Deref(now.Status.SeedName, "") &&
+		observed.Status.TechnicalID == now.Status.TechnicalID && observed.Status.IsHibernated == now.Status.IsHibernated
 }
 
 // set writes conditions and constraints to the status. Conditions of others stay; constraints that are no longer shown
