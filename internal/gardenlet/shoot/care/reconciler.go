@@ -41,6 +41,9 @@ const (
 	unassignedPeriod = 30 * time.Second
 	// changedPause is the time after which a Shoot that has changed during a check is checked again.
 	changedPause = time.Second
+	// writeTimeout bounds the write of the findings. It is not part of the period, all of which an observation takes that
+	// hangs.
+	writeTimeout = 20 * time.Second
 )
 
 // rewrites bounds the attempts to write findings to a Shoot that others write, too. It is read again for each of them,
@@ -130,16 +133,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if !r.responsible(shoot) {
 		return reconcile.Result{RequeueAfter: unassignedPeriod}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.Period)
+	observing, cancel := context.WithTimeout(ctx, r.Period)
 	defer cancel()
-	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), shoot); err != nil {
+	if err := r.Garden.Get(observing, client.ObjectKeyFromObject(shoot), shoot); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !r.responsible(shoot) { // The control plane has moved, which the cache does not show yet.
 		return reconcile.Result{RequeueAfter: unassignedPeriod}, nil
 	}
 	start := r.Clock.Now()
-	o, user, err := r.observe(ctx, shoot)
+	o, user, err := r.observe(observing, shoot)
 	r.Metrics.check(r.Clock.Since(start), err)
 	before, writeErr := r.write(ctx, shoot, func(now time.Time) {
 		if err != nil {
@@ -181,6 +184,8 @@ func (r *Reconciler) responsible(shoot *corev1beta1.Shoot) bool {
 func (r *Reconciler) write(
 	ctx context.Context, shoot *corev1beta1.Shoot, change func(now time.Time),
 ) (before *corev1beta1.Shoot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	err = retry.RetryOnConflict(rewrites, func() error {
 		if before != nil {
 			fresh := &corev1beta1.Shoot{}
