@@ -347,10 +347,14 @@ func removeStalePods(ctx context.Context, user client.Client, everywhere bool) (
 			if !slices.Contains(stalePodReasons, page.Items[i].Status.Reason) {
 				continue
 			}
-			if err := client.IgnoreNotFound(user.Delete(ctx, &page.Items[i])); err != nil {
+			// Another pod may have the name by now: that of a StatefulSet that replaces the failed one.
+			switch err := user.Delete(ctx, &page.Items[i], client.Preconditions{UID: &page.Items[i].UID}); {
+			case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			case err != nil:
 				return false, fmt.Errorf("delete stale pod %s: %w", client.ObjectKeyFromObject(&page.Items[i]), err)
+			default:
+				deleted++
 			}
-			deleted++
 		}
 		return deleted < maxStalePods, nil // The next check deletes the others.
 	}, opts...)
