@@ -22,7 +22,7 @@ const (
 	maxRemembered = 10_000
 )
 
-// attempt is a repair of a webhook configuration, and how long none follows it.
+// attempt is a repair of a webhook configuration, successful or not, and how long none follows it.
 type attempt struct {
 	at    time.Time
 	pause time.Duration
@@ -68,7 +68,7 @@ func (r *repairs) due(c repairTarget, now time.Time, first time.Duration) bool {
 	return due
 }
 
-// made remembers a repair.
+// made remembers a repair, or an attempt that has failed.
 func (r *repairs) made(c repairTarget, now time.Time, first time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

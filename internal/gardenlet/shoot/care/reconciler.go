@@ -254,31 +254,36 @@ func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
 }
 
 // remediate repairs problematic webhooks if the operator has enabled that, and reports that to their owners by
-// annotation. Those that are changed back are repaired at growing intervals.
+// annotation. Those that are changed back are repaired at growing intervals. One that cannot be repaired does not keep
+// the others from it.
 func (r *Reconciler) remediate(ctx context.Context, o *Observed, user client.Client) error {
 	if !r.RemediateWebhooks {
 		return nil
 	}
+	var errs []error
 	for _, c := range o.Webhooks.ToRepair {
 		target := targetOf(o.Shoot, c)
 		if !r.repairs.due(target, o.Now, r.Period) {
 			continue
 		}
-		repaired, err := repairConfiguration(ctx, user, c)
-		if err != nil {
-			return err
+		tried, err := repairConfiguration(ctx, user, c)
+		if tried {
+			r.repairs.made(target, o.Now, r.Period)
 		}
-		if repaired {
+		if errs = append(errs, err); ctx.Err() != nil {
+			break
+		}
+		if tried && err == nil {
 			r.Metrics.repairWebhooks()
 			ctrl.LoggerFrom(ctx).Info("Repaired webhooks that could break the Shoot", "configuration", c.GetName(),
 				"changes", c.GetAnnotations()[corev1beta1.AnnotationWarning])
-			r.repairs.made(target, o.Now, r.Period)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// repairConfiguration repairs the webhooks of a configuration that has only its name, and tells whether it was changed.
+// repairConfiguration repairs the webhooks of a configuration that has only its name. It reports whether it has tried
+// to write, and may have done so if it fails.
 func repairConfiguration(ctx context.Context, user client.Client, o client.Object) (bool, error) {
 	if err := user.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		return false, client.IgnoreNotFound(err)
@@ -325,7 +330,8 @@ func patchWebhooks(ctx context.Context, user client.Client, c, before client.Obj
 	// The resource version prevents that a concurrent change by the owner is undone.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(user.Patch(ctx, c, patch)); err != nil {
-		return false, fmt.Errorf("repair webhook configuration %q: %w", c.GetName(), err)
+		// After a conflict nothing was written; after another error it is not known, or would be refused again.
+		return !apierrors.IsConflict(err), fmt.Errorf("repair webhook configuration %q: %w", c.GetName(), err)
 	}
 	return true, nil
 }
