@@ -68,7 +68,7 @@ func apiServer(o *Observed) Finding {
 		return bad("APIServerDown", "The API server is not running at the moment.")
 	case o.HealthError != nil:
 		return bad("HealthzRequestFailed",
-			fmt.Sprintf("Request to the health endpoint of the API server failed: %v.", o.HealthError))
+			fmt.Sprintf("Request to the health endpoint of the API server failed: %s.", printable(o.HealthError.Error())))
 	case o.HealthStatus != 200:
 		return bad("HealthzRequestError",
 			fmt.Sprintf("The API server answers its health check with status %d.", o.HealthStatus))
@@ -157,7 +157,7 @@ func systemComponents(o *Observed, s Settings) Finding {
 			return bad("NoTunnelDeployed", "No tunnel pod is running in the Shoot, so its nodes cannot be reached.")
 		case o.TunnelError != nil:
 			return bad("TunnelConnectionBroken",
-				fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v.", o.TunnelError))
+				fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %s.", printable(o.TunnelError.Error())))
 		}
 	}
 	return good("SystemComponentsRunning", "All system components are healthy.")

@@ -237,7 +237,7 @@ func set(shoot *corev1beta1.Shoot, conditions, constraints []corev1beta1.Conditi
 
 // setUnknown says that nothing could be checked.
 func setUnknown(shoot *corev1beta1.Shoot, err error, now time.Time) {
-	s, message := &shoot.Status, cut(err.Error())
+	s, message := &shoot.Status, printable(err.Error())
 	unknown := func(kind corev1beta1.ConditionType) corev1beta1.Condition {
 		return corev1beta1.Condition{
 			Type: kind, Status: corev1beta1.ConditionUnknown, Reason: "ConditionCheckError", Message: message,
