@@ -55,6 +55,9 @@ func story(t *testing.T, uses part) {
 		hortus(t, "down")
 		hortus(t, "up")
 	}
+	if uses == everything { // No other story runs.
+		landscapeObjects = cloudObjects(t)
+	}
 	stories.running++
 	t.Cleanup(func() {
 		if t.Failed() {
