@@ -24,35 +24,36 @@ var parts = []string{
 	"kube-controller-manager", "kube-apiserver --advertise-address=10.1.0.10",
 }
 
-// shootParts run only while a Shoot exists; the success of the Shoot shows that they have been restarted.
+// shootParts run only while there are Shoots.
 var shootParts = []string{
 	"control-plane machine-controller-manager ", "control-plane machine-controller ",
-	"control-plane cloud-controller-manager", "etcd --name=etcd-main-0", "bin/tunnel server", "bin/tunnel client",
+	"control-plane cloud-controller-manager", "etcd --name=etcd-main-0", "tunnel server", "tunnel client",
 	"gardener-node-agent node-agent",
 }
 
-// killInTurn kills every process of each part with SIGKILL, and continues when the part has a new process.
-func killInTurn(t *testing.T) {
+// killAll kills all parts in turn. Those of Shoots that come or go may not run; that the Shoots are ready, or gone,
+// shows that the others have been restarted.
+func killAll(t *testing.T) {
 	t.Helper()
-	for _, part := range slices.Concat(parts, shootParts) {
+	killInTurn(t, parts)
+	for _, part := range shootParts {
+		kill(t, part, processesOf(t, part))
+	}
+}
+
+// killInTurn kills every process of each part, and continues when the part has a new process.
+func killInTurn(t *testing.T, parts []string) {
+	t.Helper()
+	for _, part := range parts {
 		start := time.Now()
 		var before []int
-		ofShoot := slices.Contains(shootParts, part)
 		eventually(t, part+" runs", func() error { // It may be about to restart, because another part was killed.
-			if before = processesOf(t, part); len(before) == 0 && !ofShoot {
+			if before = processesOf(t, part); len(before) == 0 {
 				return fmt.Errorf("no process")
 			}
 			return nil
 		})
-		for _, pid := range before {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-				t.Errorf("kill %s: %v", part, err)
-			}
-		}
-		t.Logf("killed %s (%d processes)", part, len(before))
-		if ofShoot {
-			continue
-		}
+		kill(t, part, before)
 		eventually(t, part+" runs again", func() error {
 			for _, pid := range processesOf(t, part) {
 				if !slices.Contains(before, pid) {
@@ -63,6 +64,17 @@ func killInTurn(t *testing.T) {
 		})
 		t.Logf("it runs again %s after the previous one", time.Since(start).Round(100*time.Millisecond))
 	}
+}
+
+// kill kills the processes of a part with SIGKILL.
+func kill(t *testing.T, part string, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+			t.Errorf("kill %s: %v", part, err)
+		}
+	}
+	t.Logf("killed %s (%d processes)", part, len(pids))
 }
 
 func processesOf(t *testing.T, part string) []int {
@@ -140,12 +152,13 @@ func TestEveryPartMayBeKilled(t *testing.T) {
 			return nil
 		})
 	}
-	killInTurn(t)
+	killAll(t)
 	start := time.Now()
 	for name := range files {
 		awaitSucceeded(t, name)
 	}
 	t.Logf("all are ready %s after the last kill", time.Since(start).Round(100*time.Millisecond))
+	killInTurn(t, shootParts)
 	for name := range files {
 		eventually(t, "the garden accepts the deletion of "+name, func() error {
 			out, err := kubectlE(t, garden, "-n", projectNS, "annotate", "--overwrite", "shoot", name,
@@ -160,7 +173,7 @@ func TestEveryPartMayBeKilled(t *testing.T) {
 			return nil
 		})
 	}
-	killInTurn(t)
+	killAll(t)
 	start = time.Now()
 	for name := range files {
 		awaitShoot(t, name, "gone", func(o *unstructured.Unstructured) bool { return o == nil })
