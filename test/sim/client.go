@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -198,30 +197,52 @@ func (c *simClient) patch(
 func (c *simClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	o := client.ApplyOptions{}
 	o.ApplyOptions(opts)
-	data, err := json.Marshal(obj)
-	if err != nil {
+	inner, err := innerOf(obj)
+	if err != nil || len(o.DryRun) > 0 {
 		return err
 	}
-	u := &unstructured.Unstructured{}
-	if err := utiljson.Unmarshal(data, &u.Object); err != nil {
-		return err
-	}
-	if len(o.DryRun) > 0 {
-		return nil
-	}
+	u := &unstructured.Unstructured{Object: plain(inner.Object).(map[string]any)}
 	gvk, key := u.GroupVersionKind(), client.ObjectKeyFromObject(u)
 	return c.access(ctx, operation{verb: "apply", gvk: gvk, key: key, write: true}, func() error {
 		v, err := c.cluster.store.apply(gvk, u.Object, "", o.FieldManager, o.Force != nil && *o.Force, time.Now())
-		if err != nil {
-			return err
+		if err == nil {
+			inner.Object = v.as(c.Scheme(), u).(*unstructured.Unstructured).Object
 		}
-		answer, err := json.Marshal(v.as(c.Scheme(), u))
-		must(err)
-		if inner := reflect.ValueOf(obj).Elem().FieldByName("Unstructured"); inner.IsValid() {
-			inner.Interface().(*unstructured.Unstructured).Object = nil
-		}
-		return utiljson.Unmarshal(answer, obj)
+		return err
 	})
+}
+
+// innerOf returns what client.ApplyConfigurationFromUnstructured has wrapped.
+func innerOf(obj runtime.ApplyConfiguration) (*unstructured.Unstructured, error) {
+	if inner := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Unstructured"); inner.IsValid() {
+		return inner.Interface().(*unstructured.Unstructured), nil
+	}
+	return nil, fmt.Errorf("%T cannot be applied in a simulation, only unstructured objects can", obj)
+}
+
+// plain returns a copy of JSON values with the types that a decoder gives them: numbers are int64 if they can be.
+func plain(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, one := range v {
+			out[key] = plain(one)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, one := range v {
+			out[i] = plain(one)
+		}
+		return out
+	case int:
+		return int64(v)
+	case float64:
+		if v == float64(int64(v)) {
+			return int64(v)
+		}
+	}
+	return value
 }
 
 // Delete implements client.Client.

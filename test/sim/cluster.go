@@ -88,6 +88,9 @@ func (c *Cluster) Writes() int {
 	return c.writes
 }
 
+// Changes is the number of changes that have been made in the cluster, by anybody.
+func (c *Cluster) Changes() int64 { return c.store.revision() }
+
 // Add creates objects as they are, with their status.
 func (c *Cluster) Add(objects ...client.Object) {
 	c.world.T.Helper()

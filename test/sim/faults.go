@@ -36,7 +36,7 @@ func (w *World) faultOf(p *Process, where string, o operation) fault {
 	if !faults {
 		return faultNone
 	}
-	at := w.draw(fmt.Sprintf("%s/%d", name, n)) % 100
+	at := w.draw(fmt.Sprintf("%s/%d", name, n)) % (100 * w.rarity)
 	for _, one := range []struct {
 		chance uint64
 		fault  fault

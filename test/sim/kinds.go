@@ -21,14 +21,15 @@ var clusterScoped = map[string]sets.Set[string]{
 	"": sets.New("Namespace", "Node", "PersistentVolume"),
 	"core.gardener.cloud": sets.New("BackupBucket", "CloudProfile", "ControllerDeployment", "ControllerInstallation",
 		"ControllerRegistration", "ExposureClass", "Project", "Seed"),
-	"extensions.gardener.cloud":    sets.New("BackupBucket", "BackupEntry", "Cluster"),
-	"certificates.k8s.io":          sets.New("CertificateSigningRequest"),
-	"rbac.authorization.k8s.io":    sets.New("ClusterRole", "ClusterRoleBinding"),
-	"storage.k8s.io":               sets.New("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment"),
-	"scheduling.k8s.io":            sets.New("PriorityClass"),
-	"apiextensions.k8s.io":         sets.New("CustomResourceDefinition"),
-	"apiregistration.k8s.io":       sets.New("APIService"),
-	"admissionregistration.k8s.io": sets.New("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+	"extensions.gardener.cloud": sets.New("BackupBucket", "BackupEntry", "Cluster"),
+	"certificates.k8s.io":       sets.New("CertificateSigningRequest"),
+	"rbac.authorization.k8s.io": sets.New("ClusterRole", "ClusterRoleBinding"),
+	"storage.k8s.io":            sets.New("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment"),
+	"scheduling.k8s.io":         sets.New("PriorityClass"),
+	"apiextensions.k8s.io":      sets.New("CustomResourceDefinition"),
+	"apiregistration.k8s.io":    sets.New("APIService"),
+	"admissionregistration.k8s.io": sets.New("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
 }
 
 func namespaced(gvk schema.GroupVersionKind) bool { return !clusterScoped[gvk.Group].Has(gvk.Kind) }

@@ -39,6 +39,21 @@ type store struct {
 	version int64
 	uids    int64
 	kinds   map[schema.GroupVersionKind]*history
+	applied map[applyKey]applied
+}
+
+type applyKey struct {
+	gvk         schema.GroupVersionKind
+	key         types.NamespacedName
+	part, owner string
+}
+
+// applied is the last server-side apply of one owner. The same one to the same version changes nothing, and controllers
+// apply nearly everything in nearly every pass.
+type applied struct {
+	wanted map[string]any
+	force  bool
+	result *version
 }
 
 // history has all changes of one kind, and the objects after the last of them.
@@ -61,7 +76,7 @@ type version struct {
 }
 
 func newStore(scheme *runtime.Scheme) *store {
-	return &store{scheme: scheme, kinds: map[schema.GroupVersionKind]*history{}}
+	return &store{scheme: scheme, kinds: map[schema.GroupVersionKind]*history{}, applied: map[applyKey]applied{}}
 }
 
 func (s *store) kind(gvk schema.GroupVersionKind) *history {
@@ -452,15 +467,31 @@ func (noDefaults) Default(runtime.Object) {}
 
 // apply is a server-side apply.
 func (s *store) apply(
-	gvk schema.GroupVersionKind, object map[string]any, part, owner string, force bool, now time.Time,
+	gvk schema.GroupVersionKind, object map[string]any, part, owner string, force bool, at time.Time,
 ) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	u := &unstructured.Unstructured{Object: object}
+	key := types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}
+	id, now := applyKey{gvk, key, part, owner}, applied{wanted: runtime.DeepCopyJSON(object), force: force}
+	if last := s.applied[id]; last.result != nil && last.result == s.kind(gvk).live[key] && last.force == force &&
+		reflect.DeepEqual(last.wanted, object) {
+		return last.result, nil
+	}
+	out, err := s.applyLocked(gvk, u, key, part, owner, force, at)
+	if now.result = s.kind(gvk).live[key]; err == nil {
+		s.applied[id] = now
+	}
+	return out, err
+}
+
+func (s *store) applyLocked(
+	gvk schema.GroupVersionKind, wanted *unstructured.Unstructured, key types.NamespacedName, part, owner string,
+	force bool, now time.Time,
+) (*version, error) {
 	manager, err := managedfields.NewDefaultFieldManager(converter{}, s.scheme, noDefaults{}, unstructuredscheme{}, gvk,
 		gvk.GroupVersion(), part, nil)
 	must(err)
-	wanted := &unstructured.Unstructured{Object: object}
-	key := types.NamespacedName{Namespace: wanted.GetNamespace(), Name: wanted.GetName()}
 	merge := func(old map[string]any) (map[string]any, error) {
 		merged, err := manager.Apply(&unstructured.Unstructured{Object: old}, wanted, owner, force)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,9 @@ const (
 	traceLines = 120
 	// slowness is the factor by which a third of the watches sees changes later than the others.
 	slowness = 12
+	// gcPercent lets the garbage collector take a tenth of the time instead of a third: simulations create many objects,
+	// and keep little.
+	gcPercent = 400
 	// quietPasses is the number of passes without a change after which the end counts as reached.
 	quietPasses = 2
 )
@@ -38,6 +42,14 @@ const (
 // random choices from World.Random only.
 func Run(t *testing.T, test func(*World)) {
 	t.Helper()
+	RunSeeds(t, defaultSeeds, test)
+}
+
+// RunSeeds is Run with another default number of seeds, for a simulation of a controller with many requests in each
+// reconciliation.
+func RunSeeds(t *testing.T, seeds int, test func(*World)) {
+	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	if text := os.Getenv(envSeed); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -48,7 +60,6 @@ func Run(t *testing.T, test func(*World)) {
 		t.Log(strings.Join(w.trace, "\n"))
 		return
 	}
-	seeds := defaultSeeds
 	if text := os.Getenv(envSeeds); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
@@ -118,6 +129,7 @@ type World struct {
 
 	seed      uint64
 	chances   chances
+	rarity    uint64 // Faults of operations are this many times rarer.
 	processes []*Process
 	clusters  []*Cluster
 	actors    []actor
@@ -154,7 +166,7 @@ type rule struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *World {
-	w := &World{T: t, Random: rand.New(rand.NewPCG(seed, 1)), seed: seed, counts: map[string]int{}}
+	w := &World{T: t, Random: rand.New(rand.NewPCG(seed, 1)), seed: seed, counts: map[string]int{}, rarity: 1}
 	choose := rand.New(rand.NewPCG(seed, 2))
 	rate := func() uint64 { return []uint64{0, 0, 5, 20}[choose.IntN(4)] }
 	w.chances = chances{
@@ -203,6 +215,10 @@ func (w *World) Change(name string, c *Cluster, change func(context.Context, cli
 // Overlap lets changes happen in the middle of a reconciliation, too: before one of its writes. It is for controllers
 // that write one object after another.
 func (w *World) Overlap() { w.overlap = true }
+
+// Rarer makes faults of requests n times rarer. It is for controllers with so many requests in a reconciliation that
+// hardly any would succeed.
+func (w *World) Rarer(n int) { w.rarity = uint64(n) }
 
 // Always adds a check that must succeed after each write, whatever has failed before.
 func (w *World) Always(name string, check func() error) { w.rules = append(w.rules, rule{name, check}) }
