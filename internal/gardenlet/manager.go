@@ -318,6 +318,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real,
 			Config: c, Alive: lease.Alive,
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: images.Hortus,
+			Definitions: crds.Seed(), Placeholders: crds.Placeholders(), Policies: crds.Policies(),
 		}).AddToManager(m.garden, m.seed, lease.Resumed()),
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,

@@ -26,7 +26,7 @@ func (r *Reconciler) applyPlaceholders(ctx context.Context) error {
 	if err := r.Seed.List(ctx, existing); err != nil {
 		return fmt.Errorf("list definitions of the seed: %w", err)
 	}
-	for _, d := range placeholders(crds.Placeholders(), existing.Items) {
+	for _, d := range placeholders(r.Placeholders, existing.Items) {
 		// A conflict means that somebody else has changed the definition: it belongs to an operator from now on.
 		if err := kube.ApplyUnlessOwned(ctx, r.Seed, d, fieldOwner); err != nil && !apierrors.IsConflict(err) {
 			return err
@@ -51,6 +51,7 @@ func placeholders(
 			(old.Labels[crds.LabelPlaceholder] != "true" || old.Annotations[annotationDefinition] == sum) {
 			continue
 		}
+		d = d.DeepCopy()
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, annotationDefinition, sum)
 		out = append(out, d)
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -19,7 +22,6 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/component/resourcemanager"
-	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/kube"
 )
@@ -44,9 +46,13 @@ type Reconciler struct {
 	Gardener corev1beta1.Gardener
 	// Image contains all components of Hortus.
 	Image string
+	// Definitions and Policies are applied to the seed, Placeholders unless somebody has installed the kinds. They are
+	// not changed.
+	Definitions, Placeholders []*apiextensionsv1.CustomResourceDefinition
+	Policies                  []*unstructured.Unstructured
 
-	// definitions are the applied CustomResourceDefinitions, which are large and hardly ever change.
-	definitions kube.ApplyCache
+	// applied are the applied Definitions, which are large and hardly ever change.
+	applied kube.ApplyCache
 }
 
 // scope is what one reconcile has read so far.
@@ -97,22 +103,26 @@ const healthPeriod = time.Minute
 
 // prepare applies what every control plane in the seed depends on.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
-	for _, d := range crds.Seed() {
-		if err := r.definitions.Apply(ctx, r.Seed, d, fieldOwner); err != nil {
+	for _, d := range r.Definitions {
+		if err := r.applied.Apply(ctx, r.Seed, d.DeepCopy(), fieldOwner); err != nil {
 			return err
 		}
 	}
-	objects := base()
-	for _, p := range crds.Policies() {
-		objects = append(objects, p)
-	}
-	objects = append(objects, components(s.seed, r.Image)...)
-	for _, o := range objects {
+	for _, o := range slices.Concat(base(), r.policies(), components(s.seed, r.Image)) {
 		if err := kube.Apply(ctx, r.Seed, o, fieldOwner); err != nil {
 			return err
 		}
 	}
 	return r.applyPlaceholders(ctx)
+}
+
+// policies are copies of the Policies.
+func (r *Reconciler) policies() []client.Object {
+	var out []client.Object
+	for _, p := range r.Policies {
+		out = append(out, p.DeepCopy())
+	}
+	return out
 }
 
 // observe reads the inputs of the conditions.

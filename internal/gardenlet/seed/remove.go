@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -26,13 +25,9 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 			return reconcile.Result{RequeueAfter: unreadyPeriod}, errors.Join(err, r.reportDeletion(ctx, s.seed, reason, err))
 		}
 	}
-	objects := components(s.seed, r.Image)
 	// The definitions stay, since others may use them. Nothing is left that the policies would have to protect, and they
 	// would block the deletion of the definitions, with which a Shoot that was a Seed ends.
-	for _, p := range crds.Policies() {
-		objects = append(objects, p)
-	}
-	for _, o := range objects {
+	for _, o := range slices.Concat(components(s.seed, r.Image), r.policies()) {
 		if _, namespace := o.(*corev1.Namespace); namespace {
 			continue
 		}

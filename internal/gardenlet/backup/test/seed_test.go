@@ -15,6 +15,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	seedconditions "hortus.dev/hortus/internal/controllermanager/seed"
+	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	gardenletseed "hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/scheduler"
@@ -33,6 +34,8 @@ func (s *seed) keeper() *gardenletseed.Reconciler {
 		Garden: s.garden, Cache: s.Client, Seed: s.cluster, Discovery: d, Clock: clock, Config: c,
 		Alive: func() bool { return true },
 		Image: "hortus.dev/hortus:test",
+
+		Definitions: crds.Seed(), Placeholders: crds.Placeholders(), Policies: crds.Policies(),
 	}
 }
 
