@@ -37,6 +37,13 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, resume
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: r.Config.SeedConfig.Name}}}
 	})
+	inDeletion := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		key, seed := client.ObjectKey{Name: r.Config.SeedConfig.Name}, &corev1beta1.Seed{}
+		if err := mgr.GetClient().Get(ctx, key, seed); err != nil || seed.DeletionTimestamp == nil {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: key}}
+	})
 	silenced := handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent,
 		q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		if becameSilent(e.ObjectOld.(*corev1beta1.Seed), e.ObjectNew.(*corev1beta1.Seed)) {
@@ -53,10 +60,18 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, resume
 		Watches(&corev1beta1.ControllerInstallation{}, all).
 		// A deleted bucket is created again, or no longer blocks the deletion of the Seed.
 		Watches(&corev1beta1.BackupBucket{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// The deletion of the Seed waits for the last Shoot.
+		Watches(&corev1beta1.Shoot{}, inDeletion, builder.WithPredicates(removals)).
 		WatchesRawSource(source.Kind[client.Object](seed.GetCache(), deployments, own)).
 		WatchesRawSource(source.Channel(resumed, all)).
 		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter()}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+var removals = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
 // silentPause is the time until GardenletReady is True again that the controller manager has set to Unknown although

@@ -1,6 +1,8 @@
 package seed
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -109,6 +111,32 @@ func TestOnlyGardenletsWithALeaseAreReady(t *testing.T) {
 	}
 	if c := ready(observed{}); c != nil {
 		t.Errorf("without a Lease the condition is %+v", c)
+	}
+}
+
+func TestOperation(t *testing.T) {
+	deleted := &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.Now())}}
+	seed, failed := &corev1beta1.Seed{}, errors.New("no route to host")
+	unreachable, inUse := observed{err: failed}, left{reason: "in use"}
+	for name, tc := range map[string]struct {
+		scope scope
+		want  string
+	}{
+		"reconciled":       {scope{seed: seed}, "Reconcile Succeeded 100: Seed is reconciled."},
+		"failed":           {scope{seed: seed, observed: unreachable}, "Reconcile Error 50: no route to host"},
+		"without a bucket": {scope{seed: seed, bucketErr: failed}, "Reconcile Error 50: no route to host"},
+		"in deletion":      {scope{seed: deleted, left: inUse}, "Delete Processing 0: in use"},
+		"in deletion, with an error of the components": {
+			scope{seed: deleted, left: inUse, observed: unreachable}, "Delete Processing 0: in use",
+		},
+		"in deletion, with unknown users": {
+			scope{seed: deleted, leftErr: failed}, "Delete Error 0: no route to host",
+		},
+	} {
+		op := operation(&tc.scope)
+		if got := fmt.Sprintf("%s %s %d: %s", op.Type, op.State, op.Progress, op.Description); got != tc.want {
+			t.Errorf("%s: operation() = %s, want %s", name, got, tc.want)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -59,11 +60,16 @@ type Reconciler struct {
 type scope struct {
 	seed *corev1beta1.Seed
 	observed
+	// left is what the deletion of the Seed waits for.
+	left left
+	// leftErr says why that is not known.
+	leftErr error
 	// bucketErr says why the BackupBucket could not be created. Existing control planes are not affected.
 	bucketErr error
 }
 
-// Reconcile prepares the cluster and reports its state. It may stop after any write and be repeated.
+// Reconcile prepares the cluster and reports its state. It may stop after any write and be repeated. A Seed in deletion
+// is maintained like others until nothing depends on it: its Shoots run, and its extensions have to clean up.
 func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res reconcile.Result, err error) {
 	if seed.Name != r.Config.SeedConfig.Name {
 		return reconcile.Result{}, nil
@@ -72,30 +78,44 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	s, before := &scope{seed: seed}, seed.DeepCopy()
-	if seed.DeletionTimestamp != nil {
-		return r.remove(ctx, s)
+	switch {
+	case seed.DeletionTimestamp == nil:
+		if err := kube.EnsureFinalizer(ctx, r.Garden, seed, corev1beta1.FinalizerName); err != nil {
+			return reconcile.Result{}, err
+		}
+		before.ResourceVersion, before.Finalizers = seed.ResourceVersion, seed.Finalizers
+	case !controllerutil.ContainsFinalizer(seed, corev1beta1.FinalizerName):
+		return reconcile.Result{}, nil // All is removed. Somebody else has a finalizer.
+	default:
+		if s.left, s.leftErr = r.findLeft(ctx, s); s.left.nothing() && s.leftErr == nil {
+			return reconcile.Result{}, r.remove(ctx, s)
+		}
 	}
-	if err := kube.EnsureFinalizer(ctx, r.Garden, seed, corev1beta1.FinalizerName); err != nil {
-		return reconcile.Result{}, err
-	}
-	before.ResourceVersion, before.Finalizers = seed.ResourceVersion, seed.Finalizers
 	s.err = r.prepare(ctx, s)
 	if s.err == nil {
 		s.err = r.observe(ctx, s)
 	}
-	s.bucketErr = r.ensureBackupBucket(ctx, seed)
-	if err := r.setStatus(ctx, s); err != nil {
+	if seed.DeletionTimestamp == nil {
+		s.bucketErr = r.ensureBackupBucket(ctx, seed)
+	}
+	if err := errors.Join(s.err, s.bucketErr, s.leftErr, r.setStatus(ctx, s),
+		kube.PatchStatus(ctx, r.Garden, seed, before)); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := errors.Join(s.err, s.bucketErr, kube.PatchStatus(ctx, r.Garden, seed, before)); err != nil {
-		return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: r.pause(s)}, nil
+}
+
+// pause is the time until the next pass without an event.
+func (r *Reconciler) pause(s *scope) time.Duration {
+	if s.left.soon {
+		return unreadyPeriod
 	}
-	for _, c := range seed.Status.Conditions {
+	for _, c := range s.seed.Status.Conditions {
 		if c.Status != corev1beta1.ConditionTrue && c.Type != corev1beta1.SeedControlPlanesKnown {
-			return reconcile.Result{RequeueAfter: unreadyPeriod}, nil
+			return unreadyPeriod
 		}
 	}
-	return reconcile.Result{RequeueAfter: min(r.Config.Controllers.Seed.SyncPeriod.Duration, healthPeriod)}, nil
+	return min(r.Config.Controllers.Seed.SyncPeriod.Duration, healthPeriod)
 }
 
 // healthPeriod is the interval of health checks of the seed's components.
@@ -198,14 +218,27 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 	if version, err := r.Discovery.ServerVersion(); err == nil {
 		status.KubernetesVersion = ptr.To(version.GitVersion)
 	}
-	if status.ClusterIdentity == nil {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
-		if _, err := kube.Exists(ctx, r.Seed, ns); err != nil {
-			return err
-		}
-		if ns.UID != "" {
-			status.ClusterIdentity = ptr.To(string(ns.UID))
-		}
+	if s.err == nil {
+		status.ObservedGeneration = s.seed.Generation
+	}
+	setLastOperation(status, operation(s), now)
+	if status.ClusterIdentity != nil {
+		return nil
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	if _, err := kube.Exists(ctx, r.Seed, ns); err != nil {
+		return err
+	}
+	if ns.UID != "" {
+		status.ClusterIdentity = ptr.To(string(ns.UID))
+	}
+	return nil
+}
+
+// operation is the last operation of the Seed.
+func operation(s *scope) corev1beta1.LastOperation {
+	if s.seed.DeletionTimestamp != nil {
+		return deletion(s.left.reason, s.leftErr)
 	}
 	op := corev1beta1.LastOperation{
 		Type: corev1beta1.LastOperationTypeReconcile, State: corev1beta1.LastOperationStateSucceeded, Progress: 100,
@@ -214,11 +247,7 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 	if err := errors.Join(s.err, s.bucketErr, failures(s.extensions)); err != nil {
 		op.State, op.Progress, op.Description = corev1beta1.LastOperationStateError, 50, err.Error()
 	}
-	if s.err == nil {
-		status.ObservedGeneration = s.seed.Generation
-	}
-	setLastOperation(status, op, now)
-	return nil
+	return op
 }
 
 // setLastOperation changes the time of the operation only with the rest of it.

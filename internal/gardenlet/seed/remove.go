@@ -9,22 +9,35 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/kube"
 )
 
-// remove lets the Seed go once nothing depends on it: first its Shoots, then the backups of those, for which the
+// left is what depends on a Seed, and so blocks its deletion.
+type left struct {
+	reason string // "": nothing.
+	// soon: it is about to end, without an event.
+	soon bool
+}
+
+func (l left) nothing() bool { return l.reason == "" }
+
+// findLeft returns what the deletion of the Seed waits for: first its Shoots, then the backups of those, for which the
 // extensions are still needed, then the extensions.
-func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, error) {
-	for _, check := range []func(context.Context, *scope) (string, error){r.shootsLeft, r.bucketLeft,
-		r.installationsLeft} {
-		reason, err := check(ctx, s)
-		if err != nil || reason != "" {
-			return reconcile.Result{RequeueAfter: unreadyPeriod}, errors.Join(err, r.reportDeletion(ctx, s.seed, reason, err))
-		}
+func (r *Reconciler) findLeft(ctx context.Context, s *scope) (left, error) {
+	if reason, err := r.shootsLeft(ctx, s); err != nil || reason != "" {
+		return left{reason: reason}, err
 	}
+	if reason, err := r.deleteBackupBucket(ctx, s.seed); err != nil || reason != "" {
+		return left{reason, true}, err
+	}
+	reason, err := r.installationsLeft(ctx, s)
+	return left{reason, true}, err
+}
+
+// remove deletes what the gardenlet has created in the seed, and releases the Seed.
+func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 	// The definitions stay, since others may use them. Nothing is left that the policies would have to protect, and they
 	// would block the deletion of the definitions, with which a Shoot that was a Seed ends.
 	for _, o := range slices.Concat(components(s.seed, r.Image), r.policies()) {
@@ -32,22 +45,22 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) (reconcile.Result, er
 			continue
 		}
 		if _, err := kube.Delete(ctx, r.Seed, o); err != nil {
-			return reconcile.Result{}, err
+			before := s.seed.DeepCopy()
+			setLastOperation(&s.seed.Status, deletion("", err), r.Clock.Now())
+			return errors.Join(err, kube.PatchStatus(ctx, r.Garden, s.seed, before))
 		}
 	}
-	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, s.seed, corev1beta1.FinalizerName)
+	return kube.RemoveFinalizer(ctx, r.Garden, s.seed, corev1beta1.FinalizerName)
 }
 
-// reportDeletion writes to the status what the deletion waits for.
-func (r *Reconciler) reportDeletion(ctx context.Context, seed *corev1beta1.Seed, reason string, cause error) error {
-	before := seed.DeepCopy()
+// deletion is the operation of a Seed in deletion, which waits for the reason or fails with the error.
+func deletion(reason string, err error) corev1beta1.LastOperation {
 	op := corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeDelete,
 		State: corev1beta1.LastOperationStateProcessing, Description: reason}
-	if cause != nil {
-		op.State, op.Description = corev1beta1.LastOperationStateError, cause.Error()
+	if err != nil {
+		op.State, op.Description = corev1beta1.LastOperationStateError, err.Error()
 	}
-	setLastOperation(&seed.Status, op, r.Clock.Now())
-	return kube.PatchStatus(ctx, r.Garden, seed, before)
+	return op
 }
 
 func (r *Reconciler) shootsLeft(ctx context.Context, s *scope) (string, error) {
@@ -61,10 +74,6 @@ func (r *Reconciler) shootsLeft(ctx context.Context, s *scope) (string, error) {
 			shoots.Items[0].Name, n), nil
 	}
 	return "", nil
-}
-
-func (r *Reconciler) bucketLeft(ctx context.Context, s *scope) (string, error) {
-	return r.deleteBackupBucket(ctx, s.seed)
 }
 
 func (r *Reconciler) installationsLeft(ctx context.Context, s *scope) (string, error) {
