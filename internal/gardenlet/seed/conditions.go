@@ -21,6 +21,9 @@ type observed struct {
 	deployments   []*appsv1.Deployment
 	gateway       *corev1.Service
 	installations []corev1beta1.ControllerInstallation
+	// installationsRead and controlPlanesRead: the inputs of these conditions are known. Otherwise the conditions stay as
+	// they are.
+	installationsRead, controlPlanesRead bool
 	// extensions are those in the namespace garden, among them the Extensions for the seed itself.
 	extensions []extensionsv1alpha1.Extension
 	// unknown are the control planes whose Shoots the garden does not know, sorted.
@@ -32,16 +35,22 @@ type observed struct {
 }
 
 // conditions of a Seed whose gardenlet runs. GardenletReady is left out while the Lease is not renewed, since the
-// controller manager then sets it to Unknown.
+// controller manager then sets it to Unknown, and so are conditions whose inputs could not be read.
 func conditions(o observed) []corev1beta1.Condition {
-	all := []corev1beta1.Condition{systemComponents(o), extensions(o.installations), controlPlanes(o.unknown)}
-	if !o.alive {
-		return all
+	all := []corev1beta1.Condition{systemComponents(o)}
+	if o.installationsRead {
+		all = append(all, extensions(o.installations))
 	}
-	return append([]corev1beta1.Condition{{
-		Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady",
-		Message: "Gardenlet is posting ready status.",
-	}}, all...)
+	if o.controlPlanesRead {
+		all = append(all, controlPlanes(o.unknown))
+	}
+	if o.alive {
+		all = append(all, corev1beta1.Condition{
+			Type: corev1beta1.SeedGardenletReady, Status: corev1beta1.ConditionTrue, Reason: "GardenletReady",
+			Message: "Gardenlet is posting ready status.",
+		})
+	}
+	return all
 }
 
 // maxUnknown bounds the control planes that a message names.

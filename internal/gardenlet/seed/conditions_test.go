@@ -114,6 +114,34 @@ func TestOnlyGardenletsWithALeaseAreReady(t *testing.T) {
 	}
 }
 
+// TestConditionsOfUnknownInputsStay: no installation and no control plane known is not the same as none.
+func TestConditionsOfUnknownInputsStay(t *testing.T) {
+	types := func(o observed) (out []corev1beta1.ConditionType) {
+		for _, c := range conditions(o) {
+			out = append(out, c.Type)
+		}
+		return out
+	}
+	components, ready := corev1beta1.SeedSystemComponentsHealthy, corev1beta1.SeedExtensionsReady
+	for name, tc := range map[string]struct {
+		observed observed
+		want     []corev1beta1.ConditionType
+	}{
+		"nothing is known": {observed{err: errors.New("no route to host")}, []corev1beta1.ConditionType{components}},
+		"there are no installations": {
+			observed{installationsRead: true}, []corev1beta1.ConditionType{components, ready},
+		},
+		"all is known": {
+			observed{installationsRead: true, controlPlanesRead: true},
+			[]corev1beta1.ConditionType{components, ready, corev1beta1.SeedControlPlanesKnown},
+		},
+	} {
+		if diff := cmp.Diff(tc.want, types(tc.observed)); diff != "" {
+			t.Errorf("%s: conditions() mismatch (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestOperation(t *testing.T) {
 	deleted := &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.Now())}}
 	seed, failed := &corev1beta1.Seed{}, errors.New("no route to host")

@@ -91,10 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res
 			return reconcile.Result{}, r.remove(ctx, s)
 		}
 	}
-	s.err = r.prepare(ctx, s)
-	if s.err == nil {
-		s.err = r.observe(ctx, s)
-	}
+	s.err = errors.Join(r.prepare(ctx, s), r.observe(ctx, s))
 	if seed.DeletionTimestamp == nil {
 		s.bucketErr = r.ensureBackupBucket(ctx, seed)
 	}
@@ -145,8 +142,20 @@ func (r *Reconciler) policies() []client.Object {
 	return out
 }
 
-// observe reads the inputs of the conditions.
+// observe reads the inputs of the conditions. What it cannot read does not keep it from the rest, except that it does
+// not wait several times for an API server that does not answer.
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
+	errs := []error{r.readInstallations(ctx, s)}
+	for _, read := range []func(context.Context, *scope) error{r.findUnknown, r.readExtensions, r.readComponents} {
+		if err := read(ctx, s); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) readComponents(ctx context.Context, s *scope) error {
 	for _, key := range []client.ObjectKey{
 		{Namespace: gateway.Namespace, Name: gateway.Name},
 		{Namespace: corev1beta1.GardenNamespace, Name: resourcemanager.Name},
@@ -161,13 +170,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := r.Seed.Get(ctx, client.ObjectKey{Namespace: gateway.Namespace, Name: gateway.Name}, s.gateway); err != nil {
 		return fmt.Errorf("read Service of the gateway: %w", err)
 	}
-	if err := r.findUnknown(ctx, s); err != nil {
-		return err
-	}
-	if err := r.readInstallations(ctx, s); err != nil {
-		return err
-	}
-	return r.readExtensions(ctx, s)
+	return nil
 }
 
 // findUnknown looks for control planes whose Shoots the garden does not know.
@@ -184,7 +187,7 @@ func (r *Reconciler) findUnknown(ctx context.Context, s *scope) error {
 	if err := r.Cache.List(ctx, shoots, label, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Shoots of the seed: %w", err)
 	}
-	s.unknown = unknownControlPlanes(namespaces.Items, shoots.Items)
+	s.unknown, s.controlPlanesRead = unknownControlPlanes(namespaces.Items, shoots.Items), true
 	return nil
 }
 
@@ -193,7 +196,7 @@ func (r *Reconciler) readInstallations(ctx context.Context, s *scope) error {
 	if err := r.Garden.List(ctx, list, client.MatchingFields{"spec.seedRef.name": s.seed.Name}); err != nil {
 		return fmt.Errorf("list ControllerInstallations: %w", err)
 	}
-	s.installations = list.Items
+	s.installations, s.installationsRead = list.Items, true
 	return nil
 }
 
