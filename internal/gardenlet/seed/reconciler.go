@@ -95,8 +95,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (res
 	if seed.DeletionTimestamp == nil {
 		s.bucketErr = r.ensureBackupBucket(ctx, seed)
 	}
+	// The controller manager writes conditions, too.
 	if err := errors.Join(s.err, s.bucketErr, s.leftErr, r.setStatus(ctx, s),
-		kube.PatchStatus(ctx, r.Garden, seed, before)); err != nil {
+		kube.PatchSharedStatus(ctx, r.Garden, seed, before)); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: r.pause(s)}, nil
