@@ -182,13 +182,19 @@ func (r *Reconciler) findUnknown(ctx context.Context, s *scope) error {
 		client.MatchingLabels{corev1beta1.LabelRole: corev1beta1.RoleShoot}); err != nil {
 		return fmt.Errorf("list control plane namespaces: %w", err)
 	}
-	// After the namespaces: a Shoot exists before its namespace.
-	shoots := &corev1beta1.ShootList{}
-	label := client.MatchingLabels{corev1beta1.LabelPrefixSeedName + s.seed.Name: "true"}
-	if err := r.Cache.List(ctx, shoots, label, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list Shoots of the seed: %w", err)
+	// After the namespaces: a Shoot exists before its namespace. The cache may be older, so it cannot prove that a Shoot
+	// does not exist.
+	for _, garden := range []client.Reader{r.Cache, r.Garden} {
+		shoots := &corev1beta1.ShootList{}
+		label := client.MatchingLabels{corev1beta1.LabelPrefixSeedName + s.seed.Name: "true"}
+		if err := garden.List(ctx, shoots, label, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list Shoots of the seed: %w", err)
+		}
+		if s.unknown = unknownControlPlanes(namespaces.Items, shoots.Items); len(s.unknown) == 0 {
+			break
+		}
 	}
-	s.unknown, s.controlPlanesRead = unknownControlPlanes(namespaces.Items, shoots.Items), true
+	s.controlPlanesRead = true
 	return nil
 }
 
