@@ -7,6 +7,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -33,12 +34,17 @@ type Lease struct {
 	alive atomic.Bool
 	// renewed is the time of the last renewal. Only Start uses it.
 	renewed time.Time
-	resume  []chan event.GenericEvent
+	// owner is the Seed, nil until it has been read. Only Start uses it.
+	owner  *metav1.OwnerReference
+	resume []chan event.GenericEvent
 }
 
 // outage is the time without a renewal after which one is reported. The garden gives a Seed up after 40 s; shorter
 // ones, of an API server that is slow, must not cause more requests.
 const outage = 20 * time.Second
+
+// registrationPause is the time between attempts while the Seed is being registered, usually for the first time.
+const registrationPause = 500 * time.Millisecond
 
 // Alive reports whether the last renewal has succeeded.
 func (l *Lease) Alive() bool { return l.alive.Load() }
@@ -56,11 +62,15 @@ func (l *Lease) Start(ctx context.Context) error {
 	ticker := l.Clock.NewTicker(l.Period)
 	defer ticker.Stop()
 	for {
-		l.beat(ctx)
+		var registered <-chan time.Time
+		if err := l.beat(ctx); apierrors.IsNotFound(err) && l.owner == nil {
+			registered = l.Clock.After(registrationPause)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
+		case <-registered:
 		}
 	}
 }
@@ -68,20 +78,20 @@ func (l *Lease) Start(ctx context.Context) error {
 // NeedLeaderElection: only the replica that does the work may claim to be alive.
 func (l *Lease) NeedLeaderElection() bool { return true }
 
-// beat renews the Lease once, and reports the end of an outage.
-func (l *Lease) beat(ctx context.Context) {
+// beat renews the Lease once, and reports the end of an outage. It logs an error of the renewal, and returns it.
+func (l *Lease) beat(ctx context.Context) error {
 	if err := l.renew(ctx); err != nil {
 		l.alive.Store(false)
 		if ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Failed to renew the Lease of the Seed")
 		}
-		return
+		return err
 	}
 	now, last := l.Clock.Now(), l.renewed
 	l.renewed = now
 	l.alive.Store(true)
 	if now.Sub(last) < outage {
-		return
+		return nil
 	}
 	log.FromContext(ctx).Info("Renewed the Lease of the Seed for the first time, or after an outage", "Seed", l.Name)
 	for _, c := range l.resume {
@@ -90,6 +100,7 @@ func (l *Lease) beat(ctx context.Context) {
 		default:
 		}
 	}
+	return nil
 }
 
 func (l *Lease) renew(ctx context.Context) error {
@@ -104,7 +115,13 @@ func (l *Lease) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !found || l.owner == nil {
+		if err := l.findOwner(ctx); err != nil {
+			return err
+		}
+	}
 	before := lease.DeepCopy()
+	lease.OwnerReferences = []metav1.OwnerReference{*l.owner} // The Lease is removed with its Seed.
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To(l.Holder), LeaseDurationSeconds: ptr.To(int32(2 * l.Period.Seconds())), RenewTime: &now,
 	}
@@ -114,6 +131,18 @@ func (l *Lease) renew(ctx context.Context) error {
 	}
 	if err := l.Garden.Patch(ctx, lease, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("renew Lease %q: %w", l.Name, err)
+	}
+	return nil
+}
+
+// findOwner reads the Seed. It is an error if it does not exist: not yet, or not any more.
+func (l *Lease) findOwner(ctx context.Context) error {
+	seed := &corev1beta1.Seed{}
+	if err := l.Garden.Get(ctx, client.ObjectKey{Name: l.Name}, seed); err != nil {
+		return fmt.Errorf("read the Seed of the Lease: %w", err)
+	}
+	l.owner = &metav1.OwnerReference{
+		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Seed", Name: seed.Name, UID: seed.UID,
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -55,6 +56,9 @@ func TestLeaseReportsTheEndOfAnOutage(t *testing.T) {
 			return lease.Alive() == want, nil
 		}
 	}
+	e.Create(t, &corev1beta1.Seed{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: seedSpec(dnsSecret(t, e, name).Name),
+	})
 	env.Eventually(t, "the Lease is renewed", alive(true))
 	for range 2 { // The second time after an outage.
 		if got := (<-first).Object.GetName(); got != name {
@@ -85,6 +89,9 @@ func TestLeaseReportsTheEndOfAnOutage(t *testing.T) {
 	if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1beta1.SeedLeaseNamespace, Name: name},
 		object); err != nil {
 		t.Fatal(err)
+	}
+	if o := object.OwnerReferences; len(o) != 1 || o[0].Name != name || o[0].Kind != "Seed" {
+		t.Errorf("the Lease is owned by %+v, want the Seed", o)
 	}
 	if passed := clock.Since(object.Spec.RenewTime.Time); passed > 2*lease.Period {
 		t.Errorf("the Lease was renewed %s ago", passed)

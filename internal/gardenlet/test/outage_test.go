@@ -37,11 +37,7 @@ func TestGardenletIsReadyAfterAnOutage(t *testing.T) {
 	e.GardenRoles(t)
 	namespaces(t, e)
 	seed := &corev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: env.Name("seed-")}}
-	dns := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: corev1beta1.GardenNamespace, Name: env.Name("dns-"),
-		Annotations: map[string]string{seedrestriction.AnnotationSeeds: seed.Name},
-	}}
-	e.Create(t, dns)
+	dns := dnsSecret(t, e, seed.Name)
 	network := newLink(t, e.Config.Host)
 	is := func(want corev1beta1.ConditionStatus) func() (bool, error) {
 		return func() (bool, error) {
@@ -149,10 +145,28 @@ func configuration(t *testing.T, e *env.Environment, garden *link, name, dns str
 		LogLevel:   "error",
 	}
 	c.SeedConfig.Name = name
+	c.SeedConfig.Spec = seedSpec(dns)
+	config.SetDefaults(c)
+	return c
+}
+
+// dnsSecret makes the Secret that a Seed refers to.
+func dnsSecret(t *testing.T, e *env.Environment, seed string) *corev1.Secret {
+	t.Helper()
+	dns := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: corev1beta1.GardenNamespace, Name: env.Name("dns-"),
+		Annotations: map[string]string{seedrestriction.AnnotationSeeds: seed},
+	}}
+	e.Create(t, dns)
+	return dns
+}
+
+// seedSpec is for a Seed with a Secret for DNS.
+func seedSpec(dns string) corev1beta1.SeedSpec {
 	credentials := corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Secret", Namespace: corev1beta1.GardenNamespace, Name: dns,
 	}
-	c.SeedConfig.Spec = corev1beta1.SeedSpec{
+	return corev1beta1.SeedSpec{
 		Provider: corev1beta1.SeedProvider{Type: "local", Region: "local"},
 		Networks: corev1beta1.SeedNetworks{Pods: "10.244.0.0/16", Services: "10.0.0.0/24"},
 		Ingress: &corev1beta1.Ingress{
@@ -165,8 +179,6 @@ func configuration(t *testing.T, e *env.Environment, garden *link, name, dns str
 			},
 		},
 	}
-	config.SetDefaults(c)
-	return c
 }
 
 func freePort(t *testing.T) int {
