@@ -49,14 +49,22 @@ func (f form) like() client.Object {
 	return nil
 }
 
-// simCache is the cache of one process for one cluster. It implements cache.Cache.
+// simCache is a cache of one process for one cluster. It implements cache.Cache.
 type simCache struct {
 	process *Process
 	cluster *Cluster
+	by      map[schema.GroupVersionKind]cache.ByObject // Empty in the default cache.
 
 	mu      sync.Mutex
 	views   map[viewKey]*view
 	indexes map[indexKey]client.IndexerFunc
+}
+
+func newCache(p *Process, c *Cluster) *simCache {
+	return &simCache{
+		process: p, cluster: c, by: map[schema.GroupVersionKind]cache.ByObject{},
+		views: map[viewKey]*view{}, indexes: map[indexKey]client.IndexerFunc{},
+	}
 }
 
 type viewKey struct {
@@ -90,7 +98,7 @@ func (c *simCache) viewOf(key viewKey) *view {
 	v := &view{cache: c, key: key, objects: map[types.NamespacedName]*version{}}
 	changes := c.cluster.store.changes(key.gvk, 0, c.cluster.store.length(key.gvk))
 	for _, change := range changes {
-		v.apply(change)
+		v.apply(v.selected(change))
 	}
 	v.position = len(changes)
 	c.views[key] = v
@@ -109,6 +117,27 @@ func (s *store) changes(gvk schema.GroupVersionKind, from, to int) []change {
 	return s.kind(gvk).changes[from:to]
 }
 
+// selected is the change as a watch with the selector of the kind reports it: an object that is not selected does not
+// exist.
+func (v *view) selected(c change) change {
+	if s := v.cache.by[v.key.gvk].Label; s != nil && c.version != nil && !s.Matches(labelsOf(c.version.meta())) {
+		c.version = nil
+	}
+	return c
+}
+
+// as returns a version in the form of the view, after the transform of its kind.
+func (v *view) as(version *version) client.Object {
+	o := version.as(v.cache.cluster.store.scheme, v.key.form.like())
+	transform := v.cache.by[v.key.gvk].Transform
+	if transform == nil {
+		return o
+	}
+	out, err := transform(o)
+	must(err)
+	return out.(client.Object)
+}
+
 func (v *view) apply(c change) {
 	if c.version == nil {
 		delete(v.objects, c.key)
@@ -122,7 +151,7 @@ func (v *view) behind() int { return v.cache.cluster.store.length(v.key.gvk) - v
 
 // next shows one more change.
 func (v *view) next() {
-	c := v.cache.cluster.store.changes(v.key.gvk, v.position, v.position+1)[0]
+	c := v.selected(v.cache.cluster.store.changes(v.key.gvk, v.position, v.position+1)[0])
 	v.mu.Lock()
 	old := v.objects[c.key]
 	v.apply(c)
@@ -140,6 +169,7 @@ func (v *view) jump(n int) {
 	var touched []types.NamespacedName
 	seen, passing := map[types.NamespacedName]bool{}, map[types.NamespacedName]*version{}
 	for _, c := range changes {
+		c = v.selected(c)
 		if v.apply(c); c.version != nil {
 			passing[c.key] = c.version
 		}
@@ -163,17 +193,16 @@ func (v *view) jump(n int) {
 func (v *view) notify(
 	handlers []toolscache.ResourceEventHandler, key types.NamespacedName, old, now *version, jumped bool,
 ) {
-	scheme, like := v.cache.cluster.store.scheme, v.key.form.like()
 	for _, h := range handlers {
 		switch {
 		case old == nil && now != nil:
-			h.OnAdd(now.as(scheme, like), false)
+			h.OnAdd(v.as(now), false)
 		case old != nil && now != nil:
-			h.OnUpdate(old.as(scheme, like), now.as(scheme, like))
+			h.OnUpdate(v.as(old), v.as(now))
 		case old != nil && jumped:
-			h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: old.as(scheme, like)})
+			h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: v.as(old)})
 		case old != nil:
-			h.OnDelete(old.as(scheme, like))
+			h.OnDelete(v.as(old))
 		}
 	}
 }
@@ -316,7 +345,7 @@ func (i informer) AddEventHandler(
 	objects := sorted(v.objects)
 	v.mu.Unlock()
 	for _, o := range objects {
-		h.OnAdd(o.as(v.cache.cluster.store.scheme, v.key.form.like()), true)
+		h.OnAdd(v.as(o), true)
 	}
 	return registration{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,8 +100,21 @@ func (c *simClient) List(ctx context.Context, list client.ObjectList, opts ...cl
 			value, _, err := unstructured.NestedString(encode(object, gvk), strings.Split(r.Field, ".")...)
 			return value == r.Value, err
 		}
-		return c.cluster.store.fillList(gvk, c.cluster.store.list(gvk), list, o, matches)
+		return c.cluster.store.fillList(gvk, c.listed(gvk, o), list, o, matches)
 	})
+}
+
+// listed are the newest versions or, if the options allow that, older ones, as from the watch cache of a server.
+func (c *simClient) listed(gvk schema.GroupVersionKind, o client.ListOptions) []*version {
+	if c.process == nil || o.Raw == nil || o.Raw.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
+		return c.cluster.store.list(gvk)
+	}
+	behind := c.process.world.behind(c.process, c.cluster, gvk)
+	revision, err := strconv.ParseInt(o.Raw.ResourceVersion, 10, 64)
+	if err != nil || behind == 0 {
+		return c.cluster.store.list(gvk)
+	}
+	return c.cluster.store.listAt(gvk, revision, behind)
 }
 
 // Create implements client.Client.

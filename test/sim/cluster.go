@@ -40,6 +40,13 @@ func (c *Cluster) Uncached(objects ...client.Object) *Cluster {
 	return c
 }
 
+// StatusHasAnnotations makes requests to the status of a kind write annotations, too.
+func (c *Cluster) StatusHasAnnotations(o client.Object) {
+	gvk, err := apiutil.GVKForObject(o, c.store.scheme)
+	must(err)
+	c.store.annotated[gvk] = true
+}
+
 // Define adds the API of a namespaced kind to the cluster, as a CustomResourceDefinition does.
 func (c *Cluster) Define(gvk schema.GroupVersionKind) {
 	c.setMissing(gvk, false)

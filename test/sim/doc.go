@@ -27,6 +27,9 @@
 // operation depends on the seed, its name and the number of its earlier calls, so that parallel operations of a
 // controller do not influence each other's faults. Each seed has its own mix of faults.
 //
+// A list that may be older than the newest data, but no older than a resource version, is answered from a watch cache
+// of the API server, which may be some changes behind.
+//
 // Requests to other things than API servers, such as a cloud, get the same faults from Process.Call.
 //
 // A failed run shows its seed, the last steps and the command that replays it. HORTUS_TEST_SEED=N runs one seed and

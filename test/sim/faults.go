@@ -59,6 +59,23 @@ func (w *World) faultOf(p *Process, where string, o operation) fault {
 	return faultNone
 }
 
+// maxBehind is the largest number of changes that the watch cache of a server is behind.
+const maxBehind = 5
+
+// behind returns how far the watch cache of a server is behind for a list; 0 if it is not.
+func (w *World) behind(p *Process, c *Cluster, gvk schema.GroupVersionKind) uint64 {
+	w.mu.Lock()
+	name := fmt.Sprintf("%s/%s/stale/%s", p.name, c.name, gvk.Kind)
+	w.counts[name]++
+	n, faults := w.counts[name], w.faults
+	w.mu.Unlock()
+	at := w.draw(fmt.Sprintf("%s/%d", name, n))
+	if !faults || at%100 >= w.chances.stale {
+		return 0
+	}
+	return at / 100
+}
+
 // shuffle gives a list an order of its own.
 func (w *World) shuffle(gvk schema.GroupVersionKind, position int, objects []*version) {
 	n := w.draw(fmt.Sprintf("order/%s/%d", gvk.Kind, position))

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -43,8 +44,8 @@ type Process struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	crashed bool
-	stopped []chan struct{} // Closed when a runnable has ended.
-	caches  map[*Cluster]*simCache
+	stopped []chan struct{}          // Closed when a runnable has ended.
+	caches  map[*Cluster][]*simCache // The default one is the first.
 	queues  []*namedQueue
 	adds    []manager.Runnable
 }
@@ -61,7 +62,7 @@ func (p *Process) start() {
 	p.life++
 	p.crashed = false
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.caches, p.queues, p.adds, p.stopped = map[*Cluster]*simCache{}, nil, nil, nil
+	p.caches, p.queues, p.adds, p.stopped = map[*Cluster][]*simCache{}, nil, nil, nil
 	if err := p.setup(p); err != nil {
 		p.world.fatalf("set up %s: %v", p.name, err)
 	}
@@ -108,11 +109,9 @@ func (p *Process) cacheOf(c *Cluster) *simCache {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	if p.caches[c] == nil {
-		p.caches[c] = &simCache{
-			process: p, cluster: c, views: map[viewKey]*view{}, indexes: map[indexKey]client.IndexerFunc{},
-		}
+		p.caches[c] = []*simCache{newCache(p, c)}
 	}
-	return p.caches[c]
+	return p.caches[c][0]
 }
 
 // GetClient implements cluster.Cluster.
@@ -241,6 +240,23 @@ func (c *Connection) Direct() client.Client {
 
 // GetCache returns the cache.
 func (c *Connection) GetCache() cache.Cache { return c.process.cacheOf(c.cluster) }
+
+// NewCache returns another cache, with views of its own, as cache.New does. Of the options, it follows the label
+// selectors and the transforms in ByObject; nothing is read from it but by event handlers.
+func (c *Connection) NewCache(o cache.Options) cache.Cache {
+	c.process.cacheOf(c.cluster)
+	out := newCache(c.process, c.cluster)
+	for object, by := range o.ByObject {
+		gvk, err := apiutil.GVKForObject(object, c.cluster.store.scheme)
+		must(err)
+		out.by[gvk] = by
+	}
+	w := c.process.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.process.caches[c.cluster] = append(c.process.caches[c.cluster], out)
+	return out
+}
 
 // GetFieldIndexer returns the cache.
 func (c *Connection) GetFieldIndexer() client.FieldIndexer { return c.GetCache() }

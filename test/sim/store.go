@@ -40,6 +40,8 @@ type store struct {
 	uids    int64
 	kinds   map[schema.GroupVersionKind]*history
 	applied map[applyKey]applied
+	// annotated are the kinds whose annotations are written with the status, too.
+	annotated map[schema.GroupVersionKind]bool
 }
 
 type applyKey struct {
@@ -64,8 +66,9 @@ type history struct {
 
 // change is one event of a watch. After a deletion, version is nil.
 type change struct {
-	key     types.NamespacedName
-	version *version
+	key      types.NamespacedName
+	version  *version
+	revision int64
 }
 
 // version is an object as it was at some time. It is never changed.
@@ -76,7 +79,10 @@ type version struct {
 }
 
 func newStore(scheme *runtime.Scheme) *store {
-	return &store{scheme: scheme, kinds: map[schema.GroupVersionKind]*history{}, applied: map[applyKey]applied{}}
+	return &store{
+		scheme: scheme, kinds: map[schema.GroupVersionKind]*history{}, applied: map[applyKey]applied{},
+		annotated: map[schema.GroupVersionKind]bool{},
+	}
 }
 
 func (s *store) kind(gvk schema.GroupVersionKind) *history {
@@ -160,6 +166,25 @@ func (s *store) list(gvk schema.GroupVersionKind) []*version {
 	return sorted(s.kind(gvk).live)
 }
 
+// listAt returns the versions that a watch cache has which is no older than a revision, sorted by name. How far it is
+// behind depends on n.
+func (s *store) listAt(gvk schema.GroupVersionKind, revision int64, n uint64) []*version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.kind(gvk)
+	seen := len(h.changes) - int(n%(maxBehind+1))
+	objects := map[types.NamespacedName]*version{}
+	for i, c := range h.changes {
+		if i >= seen && c.revision > revision {
+			break
+		}
+		if objects[c.key] = c.version; c.version == nil {
+			delete(objects, c.key)
+		}
+	}
+	return sorted(objects)
+}
+
 func sorted(objects map[types.NamespacedName]*version) []*version {
 	keys := slices.SortedFunc(maps.Keys(objects), func(a, b types.NamespacedName) int {
 		return strings.Compare(a.String(), b.String())
@@ -177,13 +202,13 @@ func (s *store) put(gvk schema.GroupVersionKind, key types.NamespacedName, objec
 	h := s.kind(gvk)
 	if object == nil {
 		delete(h.live, key)
-		h.changes = append(h.changes, change{key: key})
+		h.changes = append(h.changes, change{key: key, revision: s.version})
 		return nil
 	}
 	(&unstructured.Unstructured{Object: object}).SetResourceVersion(strconv.FormatInt(s.version, 10))
 	v := &version{object: object}
 	h.live[key] = v
-	h.changes = append(h.changes, change{key: key, version: v})
+	h.changes = append(h.changes, change{key: key, version: v, revision: s.version})
 	return v
 }
 
@@ -290,13 +315,16 @@ func (s *store) updateLocked(
 		}
 	case "status", "approval":
 		status := object["status"]
-		fields := after.GetManagedFields()
+		fields, annotations := after.GetManagedFields(), after.GetAnnotations()
 		object = runtime.DeepCopyJSON(old.object)
 		if delete(object, "status"); status != nil {
 			object["status"] = status
 		}
 		after = &unstructured.Unstructured{Object: object}
 		after.SetManagedFields(fields)
+		if s.annotated[gvk] {
+			after.SetAnnotations(annotations)
+		}
 	}
 	if len(after.GetManagedFields()) == 0 { // Readers do not get them.
 		replaceField(object["metadata"].(map[string]any), old.object["metadata"].(map[string]any), "managedFields")

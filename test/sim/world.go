@@ -152,6 +152,7 @@ type chances struct {
 	refused, lost, conflict, crash uint64 // Of each operation.
 	overlap                        uint64 // Of each write: that the next change happens before it.
 	missed, idle                   int    // Of each step: that a watch skips changes; that time passes.
+	stale                          uint64 // Of each list that may be older than the newest data.
 }
 
 type actor struct {
@@ -174,6 +175,7 @@ func newWorld(t *testing.T, seed uint64) *World {
 		missed: []int{0, 20, 60}[choose.IntN(3)], idle: []int{2, 10, 30}[choose.IntN(3)],
 	}
 	w.chances.overlap = rate()
+	w.chances.stale = 2 * rate()
 	return w
 }
 
@@ -421,19 +423,18 @@ func (w *World) views() (out []*view) {
 	defer w.mu.Unlock()
 	for _, p := range w.processes {
 		for _, c := range w.clusters {
-			if p.caches[c] == nil {
-				continue
-			}
-			var some []*view
-			for _, v := range p.caches[c].views {
-				if v.behind() > 0 {
-					some = append(some, v)
+			for _, one := range p.caches[c] {
+				var some []*view
+				for _, v := range one.views {
+					if v.behind() > 0 {
+						some = append(some, v)
+					}
 				}
+				slices.SortFunc(some, func(a, b *view) int {
+					return strings.Compare(fmt.Sprint(a.key), fmt.Sprint(b.key))
+				})
+				out = append(out, some...)
 			}
-			slices.SortFunc(some, func(a, b *view) int {
-				return strings.Compare(fmt.Sprint(a.key), fmt.Sprint(b.key))
-			})
-			out = append(out, some...)
 		}
 	}
 	return out
