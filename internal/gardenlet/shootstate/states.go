@@ -164,7 +164,8 @@ func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, stage seali
 	defer k.mu.Unlock()
 	var outcome Outcome
 	for attempt := 1; ; attempt++ {
-		if k.stored == nil {
+		loaded := k.stored == nil
+		if loaded {
 			var err error
 			if k.stored, err = s.load(ctx, shoot); err != nil {
 				return Outcome{}, err
@@ -175,6 +176,13 @@ func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, stage seali
 			return next.outcome, err
 		}
 		outcome = next.outcome
+		if loaded || stage == open && k.stored.annotations[annotationComplete] != "" {
+			// The Shoot was read before the ShootState: the write would succeed although another seed has saved since then,
+			// or although the state has been sealed.
+			if err := s.confirm(ctx, shoot); err != nil {
+				return Outcome{}, err
+			}
+		}
 		err = s.write(ctx, shoot, next)
 		if err == nil {
 			k.stored = next.after
@@ -185,6 +193,22 @@ func (s *States) save(ctx context.Context, shoot *corev1beta1.Shoot, stage seali
 			return Outcome{}, fmt.Errorf("write ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
 		}
 	}
+}
+
+// confirm returns a conflict if what decides on a write of the ShootState has changed since the Shoot was read.
+func (s *States) confirm(ctx context.Context, shoot *corev1beta1.Shoot) error {
+	now := &corev1beta1.Shoot{}
+	if err := s.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), now); err != nil {
+		return fmt.Errorf("read Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	reason, ok := Decide(now, s.SeedName)
+	switch {
+	case now.UID != shoot.UID, migrating(now) != migrating(shoot):
+		reason = "the Shoot has changed"
+	case ok:
+		return nil
+	}
+	return apierrors.NewConflict(corev1beta1.Resource("shootstates"), shoot.Name, errors.New(reason))
 }
 
 // overtaken: another client has written the ShootState. A failed test of a JSON patch is answered with 422.
