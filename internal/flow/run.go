@@ -158,6 +158,9 @@ type Options struct {
 	// Metrics count the pass and its steps under the name Flow; nil counts nothing. They need the Clock.
 	Metrics *Metrics
 	Flow    string
+	// InOrder runs one step after the other, in the order of the graph, so that a pass always makes its requests in the
+	// same order.
+	InOrder bool
 }
 
 // kindRetry is the kind of a wait for the next pass, which repeats a step after a transient error.
@@ -179,8 +182,9 @@ func (s *state) passable() bool {
 	return !s.blocked && (s.skipped != "" || (s.err == nil && s.outcome.done))
 }
 
-// Run makes one pass. Each step starts as soon as all its dependencies are done or skipped; a step that waits or fails
-// holds back only its dependents. A panic in a step becomes its error. When ctx ends, no further step starts.
+// Run makes one pass. Each step starts as soon as all its dependencies are done or skipped, unless the steps are to run
+// in order; a step that waits or fails holds back only its dependents. A panic in a step becomes its error. When ctx
+// ends, no further step starts.
 func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result {
 	ended := opts.began()
 	states := make(map[*node[S]]*state, len(g.nodes))
@@ -188,8 +192,12 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 		states[n] = &state{finished: make(chan struct{})}
 	}
 	var wg sync.WaitGroup
+	start := wg.Go
+	if opts.InOrder {
+		start = func(run func()) { run() } // Dependencies come first in the graph, so none is waited for.
+	}
 	for _, n := range g.nodes {
-		wg.Go(func() {
+		start(func() {
 			st := states[n]
 			defer close(st.finished)
 			if n.atOnce {
@@ -205,14 +213,14 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 				st.skipped = n.skip(scope)
 			}
 			st.blocked = st.blocked || ctx.Err() != nil
-			start, ran := opts.now(), st.skipped == "" && !st.blocked
+			began, ran := opts.now(), st.skipped == "" && !st.blocked
 			if ran {
 				st.outcome, st.err = call(ctx, n, scope)
 				if st.err != nil && opts.Transient != nil && opts.Transient(st.err) {
 					st.outcome, st.err = Waiting(kindRetry, st.err.Error()), nil
 				}
 			}
-			took := opts.now().Sub(start)
+			took := opts.now().Sub(began)
 			waited := st.limit(n.name, n.limit, opts)
 			if ran && n.run != nil {
 				opts.ran(n.name, st, took, waited)

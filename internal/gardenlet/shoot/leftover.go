@@ -46,6 +46,7 @@ type Leftovers struct {
 	Clock    clock.PassiveClock
 	SeedName string
 	Metrics  *Metrics // The metrics of the Reconciler; nil counts nothing.
+	InOrder  bool     // As in the Reconciler.
 
 	seen    kube.Versions
 	applied kube.ApplyCache
@@ -94,7 +95,9 @@ func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	}
 	result := flow.Run(ctx, graph, &steps.Scope{
 		Seed: namespace, SeedApplied: &l.applied, Clock: l.Clock, Values: steps.Values{Shoot: shoot, Namespace: c.Name},
-	}, flow.Options{Clock: l.Clock, Transient: transient, Metrics: l.Metrics.ofFlows(), Flow: name})
+	}, flow.Options{
+		Clock: l.Clock, Transient: transient, Metrics: l.Metrics.ofFlows(), Flow: name, InOrder: l.InOrder,
+	})
 	logger := log.FromContext(ctx).WithValues("owner", claim.Holder, "epoch", claim.Epoch)
 	switch {
 	case len(result.Failed) > 0:

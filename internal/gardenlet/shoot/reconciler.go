@@ -73,6 +73,8 @@ type Reconciler struct {
 	Metrics *Metrics
 	// RSABits is the size of the RSA keys of Shoots; 0 is the default of the secrets manager.
 	RSABits int
+	// InOrder runs the steps of a flow one after the other, see [flow.Options].
+	InOrder bool
 
 	gardenApplied, seedApplied kube.ApplyCache
 	// seen has the versions of objects in the seed that passes have read, have written or got in events.
@@ -412,6 +414,7 @@ func (r *Reconciler) pass(
 func (r *Reconciler) flowOptions(shoot *corev1beta1.Shoot, name string) flow.Options {
 	return flow.Options{
 		Clock: r.Clock, Timers: r.timersOf(shoot.UID), Transient: transient, Metrics: r.Metrics.ofFlows(), Flow: name,
+		InOrder: r.InOrder,
 	}
 }
 

@@ -1,0 +1,332 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/cryptotest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/secretsmanager"
+	"hortus.dev/hortus/test/sim"
+)
+
+// Seeds by default: a run makes some thousand requests.
+const (
+	seedsOfWorkerless = 5
+	seedsWithPool     = 4
+)
+
+// shootRun is a garden with the Shoot s, whose control plane is on the seed a.
+type shootRun struct {
+	*sim.World
+	garden, user *sim.Cluster
+	host         *hosting
+	cloud        *provider
+	now          ticking
+
+	version int // Of the extension, as in the spec.
+	// before is the Shoot as it was after the last write, and seen its version.
+	before *corev1beta1.Shoot
+	// secrets has the content of generated Secrets, by what identifies it; volume is the one of etcd.
+	secrets map[string]string
+	volume  types.UID
+}
+
+func newShootRun(w *sim.World) *shootRun {
+	cryptotest.SetGlobalRandom(w.T, w.Random.Uint64()) // Names depend on generated keys.
+	r := &shootRun{World: w, now: newTicking(w), secrets: map[string]string{}, version: 1}
+	scheme := seedScheme()
+	r.garden, r.user, r.cloud = w.Cluster("garden", sim.Scheme()), w.Cluster("shoot", scheme), newProvider(w)
+	r.garden.StatusHasAnnotations(&corev1beta1.Shoot{})
+	r.cloud.now = r.now
+	addGarden(r.garden, "a")
+	addUser(r.user)
+	r.host = newHosting(w, "a", scheme, r.user, r.cloud)
+	r.addGardenlet(r.host)
+	r.cloud.addProvider(w, r.host)
+	return r
+}
+
+func shootS() *corev1beta1.Shoot { return named[corev1beta1.Shoot]("garden-dev", "s") }
+
+// external is all that the Shoot has outside of clusters.
+func external() (out []client.Object) {
+	for _, kind := range []string{
+		extensionsv1alpha1.InfrastructureKind, extensionsv1alpha1.ControlPlaneKind, extensionsv1alpha1.WorkerKind,
+		extensionsv1alpha1.NetworkKind, kindMachine,
+	} {
+		out = append(out, inCloud(kind, "s"))
+	}
+	return append(out, inCloud(extensionsv1alpha1.DNSRecordKind, "s-internal"), inCloud(kindLoadBalancer, "lb"),
+		inCloud(extensionsv1alpha1.ExtensionKind, providerType))
+}
+
+// rules hold after each write.
+func (r *shootRun) rules() {
+	r.Always("the finalizer stays while something of the Shoot exists", func() error {
+		s := shootS()
+		if r.garden.Exists(s) && controllerutil.ContainsFinalizer(s, corev1beta1.FinalizerName) {
+			return nil
+		}
+		return errors.Join(r.host.seed.Gone(named[corev1.Namespace]("", controlPlane),
+			named[extensionsv1alpha1.Cluster]("", controlPlane)), r.cloud.cloud.Gone(external()...))
+	})
+	r.Always("what others need stays until they are gone", r.order)
+	r.Always("the Shoot reports what has happened", func() error {
+		s := shootS()
+		if !r.garden.Exists(s) {
+			r.before = nil
+			return nil
+		}
+		if r.before != nil && r.before.ResourceVersion == s.ResourceVersion {
+			return nil
+		}
+		before := r.before
+		r.before = s
+		if before == nil {
+			return nil
+		}
+		return errors.Join(progress(before, s), r.done(s))
+	})
+	r.Always("credentials and data stay as they are", r.kept)
+	r.Always("the user's objects stay until the Shoot is deleted", func() error {
+		s := shootS()
+		return is(r.garden.Exists(s) && s.DeletionTimestamp != nil || !r.garden.Exists(s) ||
+			r.user.Exists(named[corev1.Pod](metav1.NamespaceDefault, "p")), "the pod is gone")
+	})
+}
+
+// order: the clean-up of the Shoot needs its API server, and the objects of the provider need each other.
+func (r *shootRun) order() error {
+	cloud := r.cloud.cloud
+	balancer, server := inCloud(kindLoadBalancer, "lb"), named[appsv1.Deployment](controlPlane, kubeapiserver.Name)
+	if cloud.Exists(balancer) && (!r.host.seed.Exists(server) ||
+		!cloud.Exists(inCloud(extensionsv1alpha1.ControlPlaneKind, "s"))) {
+		return errors.New("a load balancer is left, which nothing can delete")
+	}
+	for _, kind := range []string{kindMachine, kindLoadBalancer, extensionsv1alpha1.WorkerKind} {
+		name := "s"
+		if kind == kindLoadBalancer {
+			name = "lb"
+		}
+		if cloud.Exists(inCloud(kind, name)) && !cloud.Exists(inCloud(extensionsv1alpha1.InfrastructureKind, "s")) {
+			return fmt.Errorf("the infrastructure of a %s is gone", kind)
+		}
+	}
+	return nil
+}
+
+// progress: an operation goes forward, and none begins without a reason.
+func progress(before, now *corev1beta1.Shoot) error {
+	old, op := before.Status.LastOperation, now.Status.LastOperation
+	if now.Status.ObservedGeneration < before.Status.ObservedGeneration ||
+		now.Status.ObservedGeneration > now.Generation {
+		return fmt.Errorf("observed generation %d has become %d of %d", before.Status.ObservedGeneration,
+			now.Status.ObservedGeneration, now.Generation)
+	}
+	if old == nil {
+		return nil
+	}
+	if op == nil {
+		return errors.New("there is no last operation any more")
+	}
+	begins := op.State == corev1beta1.LastOperationStateProcessing && op.Progress == 0 &&
+		(strings.HasSuffix(op.Description, "initialized.") || strings.HasSuffix(op.Description, "in progress."))
+	switch {
+	case begins && old.State == corev1beta1.LastOperationStateSucceeded && before.DeletionTimestamp == nil &&
+		before.Generation == before.Status.ObservedGeneration && time.Since(old.LastUpdateTime.Time) < shootSync-time.Second:
+		return fmt.Errorf("%+v begins after %+v without a reason", op, old)
+	case begins, op.Type == old.Type && op.Progress >= old.Progress:
+		return nil
+	}
+	return fmt.Errorf("%+v has become %+v", old, op)
+}
+
+// done: what is reported as successful is there.
+func (r *shootRun) done(s *corev1beta1.Shoot) error {
+	op := s.Status.LastOperation
+	if op == nil || op.State != corev1beta1.LastOperationStateSucceeded || s.Generation != s.Status.ObservedGeneration ||
+		s.DeletionTimestamp != nil {
+		return nil
+	}
+	if s.Status.IsHibernated != s.HibernationEnabled() {
+		return fmt.Errorf("hibernated: %t, wanted %t", s.Status.IsHibernated, s.HibernationEnabled())
+	}
+	if s.HibernationEnabled() {
+		return is(!r.host.serving() && !r.cloud.cloud.Exists(inCloud(kindMachine, "s")), "it is not asleep")
+	}
+	extension := inCloud(extensionsv1alpha1.ExtensionKind, providerType)
+	return is(r.cloud.cloud.Exists(extension) && r.host.serving() &&
+		extension.Data["content"] == string(s.Spec.Extensions[0].ProviderConfig.Raw),
+		"serving: %t, the extension has %v for %s", r.host.serving(), extension.Data, s.Spec.Extensions[0].ProviderConfig.Raw)
+}
+
+// kept: no credentials are generated twice, and the volume of etcd stays.
+func (r *shootRun) kept() error {
+	s := shootS()
+	if !r.garden.Exists(s) || s.DeletionTimestamp != nil {
+		return nil
+	}
+	list := &corev1.SecretList{}
+	if err := r.host.seed.List(context.Background(), list, client.MatchingLabels{
+		secretsmanager.LabelPersist: "true", secretsmanager.LabelManagedBy: secretsmanager.ManagedBy,
+	}); err != nil {
+		return err
+	}
+	now := map[string]string{}
+	for i := range list.Items {
+		secret := &list.Items[i]
+		key := secret.Labels[secretsmanager.LabelName] + " " + secret.Labels[secretsmanager.LabelRotationInitiation]
+		if old, ok := now[key]; ok {
+			return fmt.Errorf("%s and %s are both %s", old, secret.Name, key)
+		}
+		now[key] = secret.Name + string(secret.UID)
+	}
+	for key, before := range r.secrets {
+		if now[key] != before {
+			return fmt.Errorf("%s was %s, and is %q", key, before, now[key])
+		}
+	}
+	r.secrets = now
+	claim := named[corev1.PersistentVolumeClaim](controlPlane, volumeOfEtcd)
+	exists := r.host.seed.Exists(claim)
+	if r.volume != "" && (!exists || claim.UID != r.volume) {
+		return errors.New("the volume of etcd is gone")
+	}
+	r.volume = claim.UID
+	return nil
+}
+
+// edit changes the spec of the Shoot.
+func (r *shootRun) edit(what string, change func(*corev1beta1.Shoot)) {
+	r.Change(what, r.garden, func(context.Context, client.Client) error {
+		s := shootS()
+		if !r.garden.Exists(s) {
+			return nil
+		}
+		return r.garden.Edit(s, func() { change(s) })
+	})
+}
+
+func (r *shootRun) configure() {
+	r.version++
+	version := r.version
+	r.edit(fmt.Sprintf("configure version %d", version), func(s *corev1beta1.Shoot) { configure(s, version) })
+}
+
+func (r *shootRun) hibernate(on bool) {
+	r.edit(fmt.Sprintf("hibernation: %t", on), func(s *corev1beta1.Shoot) {
+		s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: new(on)}
+	})
+}
+
+// lives is what a user does until the Shoot is deleted.
+func (r *shootRun) lives(pools ...string) {
+	r.Change("create the Shoot", r.garden, create(newShoot(pools...)))
+	if len(pools) > 0 {
+		r.Change("create a load balancer", r.user, func(ctx context.Context, c client.Client) error {
+			if !r.host.serving() {
+				return nil
+			}
+			service := named[corev1.Service](metav1.NamespaceDefault, "lb")
+			return client.IgnoreAlreadyExists(c.Create(ctx, service))
+		})
+	}
+	for range 5 {
+		switch r.Random.IntN(5) {
+		case 0, 1, 2:
+			r.configure()
+		case 3:
+			r.hibernate(true)
+		case 4:
+			r.hibernate(false)
+		}
+	}
+}
+
+// settled: everything is as specified.
+func (r *shootRun) settled() error {
+	s := shootS()
+	if !r.garden.Exists(s) {
+		return errors.New("the Shoot is gone")
+	}
+	op := s.Status.LastOperation
+	if op == nil || op.State != corev1beta1.LastOperationStateSucceeded || op.Progress != 100 ||
+		s.Status.ObservedGeneration != s.Generation || len(s.Status.LastErrors) > 0 {
+		return fmt.Errorf("generation %d of %d: %+v, errors %+v", s.Status.ObservedGeneration, s.Generation, op,
+			s.Status.LastErrors)
+	}
+	return r.done(s)
+}
+
+// rests fails if anything is written in hours in which nothing happens.
+func (r *shootRun) rests() {
+	writes := func() int { return r.garden.Writes() + r.host.seed.Writes() + r.cloud.cloud.Writes() }
+	before := writes()
+	r.Idle(3 * time.Hour)
+	after := writes()
+	r.Eventually(500, "nothing is written without a reason", func() error {
+		return is(after == before, "%d writes have become %d", before, after)
+	})
+}
+
+// gone: nothing of the Shoot is left anywhere.
+func (r *shootRun) gone() error {
+	if err := errors.Join(r.garden.Gone(shootS()), r.host.seed.Gone(named[corev1.Namespace]("", controlPlane),
+		named[extensionsv1alpha1.Cluster]("", controlPlane)), r.cloud.cloud.Gone(external()...)); err != nil {
+		return err
+	}
+	left := &corev1.ConfigMapList{}
+	inGarden := &corev1.ConfigMapList{}
+	services := &corev1.ServiceList{}
+	if err := errors.Join(r.user.List(context.Background(), left), r.user.List(context.Background(), services),
+		r.garden.List(context.Background(), inGarden, client.InNamespace("garden-dev"))); err != nil {
+		return err
+	}
+	services.Items = slices.DeleteFunc(services.Items, func(s corev1.Service) bool { return s.Name == "kubernetes" })
+	return is(len(left.Items) == 0 && len(services.Items) == 0 && len(inGarden.Items) == 0,
+		"left in the Shoot: %+v, %+v, in the garden: %+v", left.Items, services.Items, inGarden.Items)
+}
+
+// test is the life of a Shoot.
+func (r *shootRun) test(pools ...string) {
+	r.rules()
+	r.Overlap()
+	r.lives(pools...)
+	if r.Random.IntN(4) > 0 { // Otherwise it is deleted whatever its state is.
+		r.Faults(300)
+		r.cloud.faulty = false
+		r.Eventually(3000, "the Shoot is as specified", r.settled)
+		r.rests()
+		r.cloud.faulty = true
+	}
+	r.Change("delete the Shoot", r.garden, remove(shootS()))
+	r.Faults(250)
+	r.cloud.faulty = false
+	r.Eventually(3000, "the Shoot is gone", r.gone)
+	r.rests()
+}
+
+// Whatever fails in the life of a Shoot without machines, it becomes what its owner asks for, and leaves nothing.
+func TestSimulateWorkerlessShoots(t *testing.T) {
+	sim.RunSeeds(t, seedsOfWorkerless, func(w *sim.World) { newShootRun(w).test() })
+}
+
+// The same for a Shoot with machines and a load balancer, of which nothing is lost at the provider.
+func TestSimulateShoots(t *testing.T) {
+	sim.RunSeeds(t, seedsWithPool, func(w *sim.World) { newShootRun(w).test("pool") })
+}
