@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -117,6 +118,52 @@ func TestTriggerDue(t *testing.T) {
 			}
 			if got := triggerDue(w, tc.trigger, tc.task, tc.started); got != tc.want {
 				t.Errorf("triggerDue() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// What the garden has kept of an object replaces what another seed has made obsolete, and nothing newer.
+func TestOwnState(t *testing.T) {
+	started := &metav1.Time{Time: now}
+	released := func(ago time.Duration) func(*extensionsv1alpha1.Worker) {
+		return func(w *extensionsv1alpha1.Worker) {
+			w.Status.LastOperation.Type = corev1beta1.LastOperationTypeMigrate
+			w.Status.LastOperation.LastUpdateTime = metav1.Time{Time: now.Add(-ago)}
+		}
+	}
+	state := func(w *extensionsv1alpha1.Worker) { w.Status.State = &runtime.RawExtension{Raw: []byte(`{}`)} }
+	for name, tc := range map[string]struct {
+		changes []func(*extensionsv1alpha1.Worker)
+		started *metav1.Time
+		want    bool
+	}{
+		"new": {[]func(*extensionsv1alpha1.Worker){
+			func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation = nil },
+		}, started, false},
+		"it has got the state": {[]func(*extensionsv1alpha1.Worker){
+			func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation = nil }, state,
+		}, started, true},
+		"released by a migration that was cancelled": {
+			[]func(*extensionsv1alpha1.Worker){released(-time.Minute)}, started, true,
+		},
+		"released at once, with another clock": {
+			[]func(*extensionsv1alpha1.Worker){released(clockSkew), state}, started, true,
+		},
+		"left by an earlier migration": {
+			[]func(*extensionsv1alpha1.Worker){released(time.Minute), state}, started, false,
+		},
+		"released, but it is not known when the migration began": {
+			[]func(*extensionsv1alpha1.Worker){released(time.Minute), state}, nil, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := reconciled()
+			for _, change := range tc.changes {
+				change(w)
+			}
+			if got := ownState(w, tc.started); got != tc.want {
+				t.Errorf("ownState() = %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -3,8 +3,11 @@ package steps
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -59,21 +62,21 @@ func (extensions *Extensions) restore(
 	return waitingFor(current, " is being restored"), nil
 }
 
-// giveState puts what the garden has kept into an object's status, unless it has a state of its own, after making what
-// that refers to.
+// giveState puts what the garden has kept into an object's status, unless the object has a newer state of its own, after
+// making what that refers to.
 func (extensions *Extensions) giveState(ctx context.Context, kind string, o extensionsv1alpha1.Object) error {
 	status := o.GetDefaultStatus()
-	if extensions.state == nil || status.State != nil || len(status.Resources) > 0 {
+	if extensions.state == nil || ownState(o, extensions.values.Shoot.Status.MigrationStartTime) {
 		return nil
 	}
 	state, resources := extensions.state.StateOfObject(o)
-	if state == nil && len(resources) == 0 {
-		return nil
-	}
 	if len(resources) > 0 {
 		if err := extensions.state.CreateResources(ctx, extensions.seed, extensions.seed.namespace); err != nil {
 			return err
 		}
+	}
+	if equality.Semantic.DeepEqual(state, status.State) && equality.Semantic.DeepEqual(resources, status.Resources) {
+		return nil
 	}
 	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
 	status.State, status.Resources = state, resources
@@ -81,4 +84,20 @@ func (extensions *Extensions) giveState(ctx context.Context, kind string, o exte
 		return fmt.Errorf("restore the state of %s %q: %w", kind, o.GetName(), err)
 	}
 	return nil
+}
+
+// clockSkew is by how much the clocks of gardenlets and extensions may differ. A control plane is away for longer.
+const clockSkew = 10 * time.Second
+
+// ownState reports whether the state of an object is newer than what the garden has kept. An object that its extension
+// has released in the last migration has the newest state, even if that is none: the migration was cancelled. For a
+// Worker, the garden may have machines that have been replaced since. One that was released before has been left here
+// by an earlier migration, and another seed has had the control plane since then.
+func ownState(o extensionsv1alpha1.Object, migrationStarted *metav1.Time) bool {
+	status := o.GetDefaultStatus()
+	op := status.LastOperation
+	if op == nil || op.Type != corev1beta1.LastOperationTypeMigrate || migrationStarted == nil {
+		return status.State != nil || len(status.Resources) > 0
+	}
+	return !op.LastUpdateTime.Add(clockSkew).Before(migrationStarted.Time)
 }
