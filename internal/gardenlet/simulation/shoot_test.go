@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -100,7 +101,7 @@ func (r *shootRun) rules() {
 		if before == nil {
 			return nil
 		}
-		return errors.Join(progress(before, s), r.done(s))
+		return errors.Join(progress(before, s), requestsKept(before, s), r.done(s))
 	})
 	r.Always("credentials and data stay as they are", r.kept)
 	r.Always("the user's objects stay until the Shoot is deleted", func() error {
@@ -156,6 +157,25 @@ func progress(before, now *corev1beta1.Shoot) error {
 	return fmt.Errorf("%+v has become %+v", old, op)
 }
 
+// requestsKept: a request for new credentials disappears only when they are being made.
+func requestsKept(before, now *corev1beta1.Shoot) error {
+	const annotation = corev1beta1.AnnotationOperation
+	if before.Annotations[annotation] == "" || now.Annotations[annotation] != "" {
+		return nil
+	}
+	last := func(s *corev1beta1.Shoot) (initiated, completed time.Time) {
+		if c := s.Status.Credentials; c != nil && c.Rotation != nil && c.Rotation.Observability != nil {
+			initiated = ptr.Deref(c.Rotation.Observability.LastInitiationTime, metav1.Time{}).Time
+			completed = ptr.Deref(c.Rotation.Observability.LastCompletionTime, metav1.Time{}).Time
+		}
+		return initiated, completed
+	}
+	initiated, completed := last(before)
+	again, _ := last(now)
+	return is(again.After(initiated) || initiated.After(completed), "the request %q is gone: %+v",
+		before.Annotations[annotation], now.Status.Credentials)
+}
+
 // done: what is reported as successful is there.
 func (r *shootRun) done(s *corev1beta1.Shoot) error {
 	op := s.Status.LastOperation
@@ -197,7 +217,8 @@ func (r *shootRun) kept() error {
 		now[key] = secret.Name + string(secret.UID)
 	}
 	for key, before := range r.secrets {
-		if now[key] != before {
+		name, _, _ := strings.Cut(key, " ")
+		if now[key] != before && (now[key] != "" || !rotated(now, name)) {
 			return fmt.Errorf("%s was %s, and is %q", key, before, now[key])
 		}
 	}
@@ -209,6 +230,16 @@ func (r *shootRun) kept() error {
 	}
 	r.volume = claim.UID
 	return nil
+}
+
+// rotated reports whether a credential has been replaced on request, so that older ones may go.
+func rotated(secrets map[string]string, name string) bool {
+	for key := range secrets {
+		if rest, ok := strings.CutPrefix(key, name+" "); ok && rest != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // edit changes the spec of the Shoot.
@@ -226,6 +257,19 @@ func (r *shootRun) configure() {
 	r.version++
 	version := r.version
 	r.edit(fmt.Sprintf("configure version %d", version), func(s *corev1beta1.Shoot) { configure(s, version) })
+}
+
+// rotate asks for new credentials, together with a change of the spec, as requests increase the generation.
+func (r *shootRun) rotate(workers bool) {
+	r.version++
+	version, operations := r.version, corev1beta1.OperationRotateObservabilityCredentials
+	if workers {
+		operations += corev1beta1.OperationSeparator + corev1beta1.OperationRotateSSHKeypair
+	}
+	r.edit(fmt.Sprintf("rotate credentials, version %d", version), func(s *corev1beta1.Shoot) {
+		configure(s, version)
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationOperation, operations)
+	})
 }
 
 func (r *shootRun) hibernate(on bool) {
@@ -247,12 +291,14 @@ func (r *shootRun) lives(pools ...string) {
 		})
 	}
 	for range 5 {
-		switch r.Random.IntN(5) {
+		switch r.Random.IntN(6) {
 		case 0, 1, 2:
 			r.configure()
 		case 3:
-			r.hibernate(true)
+			r.rotate(len(pools) > 0)
 		case 4:
+			r.hibernate(true)
+		case 5:
 			r.hibernate(false)
 		}
 	}
@@ -266,9 +312,10 @@ func (r *shootRun) settled() error {
 	}
 	op := s.Status.LastOperation
 	if op == nil || op.State != corev1beta1.LastOperationStateSucceeded || op.Progress != 100 ||
-		s.Status.ObservedGeneration != s.Generation || len(s.Status.LastErrors) > 0 {
-		return fmt.Errorf("generation %d of %d: %+v, errors %+v", s.Status.ObservedGeneration, s.Generation, op,
-			s.Status.LastErrors)
+		s.Status.ObservedGeneration != s.Generation || len(s.Status.LastErrors) > 0 ||
+		s.Annotations[corev1beta1.AnnotationOperation] != "" {
+		return fmt.Errorf("generation %d of %d: %+v, errors %+v, annotations %v", s.Status.ObservedGeneration, s.Generation,
+			op, s.Status.LastErrors, s.Annotations)
 	}
 	return r.done(s)
 }
