@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -119,4 +120,30 @@ func readBeginning(ctx context.Context, seed client.Reader, name string) (beginn
 		return beginning{}, nil // Never written, or written by hand: the operation begins anew.
 	}
 	return beginning{At: started, Tasks: splitTasks(current.Annotations[annotationTasks])}, nil
+}
+
+// unrecorded returns the name of the Cluster object of a Shoot whose first start has not been recorded in its status; it
+// is empty if there is none. One with a control plane is not the Shoot's own.
+func (r *Reconciler) unrecorded(ctx context.Context, shoot *corev1beta1.Shoot) (string, error) {
+	project, err := r.project(ctx, shoot.Namespace)
+	if err != nil {
+		return "", err
+	}
+	id := technicalID(shoot, project)
+	cluster := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}
+	if found, err := kube.Exists(ctx, r.Seed, cluster); err != nil || !found {
+		return "", err
+	}
+	of := &corev1beta1.Shoot{}
+	if err := json.Unmarshal(cluster.Spec.Shoot.Raw, of); err != nil {
+		return "", fmt.Errorf("decode the Shoot of Cluster %q: %w", id, err)
+	}
+	if of.UID != shoot.UID {
+		return "", nil
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}
+	if found, err := kube.Exists(ctx, r.Seed, namespace); err != nil || found {
+		return "", err
+	}
+	return id, nil
 }

@@ -165,17 +165,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 
 // read reads the objects of the Shoot in the garden into the scope.
 func (r *Reconciler) read(ctx context.Context, s *scope) error {
-	projects := &corev1beta1.ProjectList{}
-	if err := r.Garden.List(ctx, projects, client.MatchingFields{"spec.namespace": s.shoot.Namespace}); err != nil {
-		return fmt.Errorf("find the project of namespace %q: %w", s.shoot.Namespace, err)
-	}
-	if len(projects.Items) == 0 {
-		return fmt.Errorf("namespace %q belongs to no project", s.shoot.Namespace)
-	}
-	s.project = &projects.Items[0]
 	var err error
+	if s.project, err = r.project(ctx, s.shoot.Namespace); err != nil {
+		return err
+	}
 	s.profile, err = r.cloudProfile(ctx, s.shoot)
 	return err
+}
+
+// project reads the project that a namespace of the garden belongs to.
+func (r *Reconciler) project(ctx context.Context, namespace string) (*corev1beta1.Project, error) {
+	projects := &corev1beta1.ProjectList{}
+	if err := r.Garden.List(ctx, projects, client.MatchingFields{"spec.namespace": namespace}); err != nil {
+		return nil, fmt.Errorf("find the project of namespace %q: %w", namespace, err)
+	}
+	if len(projects.Items) == 0 {
+		return nil, fmt.Errorf("namespace %q belongs to no project", namespace)
+	}
+	return &projects.Items[0], nil
 }
 
 // cloudProfile reads the Shoot's profile; a namespaced one is rendered as the CloudProfile that it results in.
@@ -513,10 +520,14 @@ func (r *Reconciler) afterSuccess(
 	return nil
 }
 
-// report makes an error from outside the flow visible on the Shoot and returns it.
+// report makes an error from outside the flow visible on the Shoot and returns it. A transient one says nothing about
+// the Shoot.
 func (r *Reconciler) report(
 	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, cause error,
 ) error {
+	if transient(cause) {
+		return cause
+	}
 	return errors.Join(cause, r.show(ctx, shoot, operation, cause))
 }
 
@@ -540,7 +551,14 @@ func (r *Reconciler) show(
 
 // finalize lets a Shoot go whose control plane is gone.
 func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
-	if id := s.shoot.Status.TechnicalID; id != "" {
+	id := s.shoot.Status.TechnicalID
+	if id == "" {
+		var err error
+		if id, err = r.unrecorded(ctx, s.shoot); err != nil {
+			return err
+		}
+	}
+	if id != "" {
 		r.seedApplied.Forget(id)
 		if _, err := kube.Delete(ctx, r.Seed,
 			&extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {

@@ -62,8 +62,8 @@ func (extensions *Extensions) restore(
 	return waitingFor(current, " is being restored"), nil
 }
 
-// giveState puts what the garden has kept into an object's status, unless the object has a newer state of its own, after
-// making what that refers to.
+// giveState puts what the garden has kept into an object's status, after making what that refers to, unless the object
+// has a newer state of its own.
 func (extensions *Extensions) giveState(ctx context.Context, kind string, o extensionsv1alpha1.Object) error {
 	status := o.GetDefaultStatus()
 	if extensions.state == nil || ownState(o, extensions.values.Shoot.Status.MigrationStartTime) {
