@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -42,22 +44,102 @@ type hosting struct {
 	seed  *sim.Cluster
 	user  *sim.Cluster // The API of the Shoot, with all that etcd stores.
 	cloud *provider
+	// bucket has the backups of etcd, and volumes what is on its volumes, by UID.
+	bucket  *bucket
+	volumes map[types.UID]*volume
 }
+
+// bucket has a revision of etcd, written for an epoch. acknowledged is the newest revision that a user knows.
+type bucket struct {
+	epoch, revision, acknowledged int64
+	problem                       error
+}
+
+type volume struct{ epoch, revision int64 }
+
+// annotationActivated marks the pod of an etcd that was on standby.
+const annotationActivated = "example.com/activated"
 
 // serving reports whether the API server of the Shoot runs here.
 func (h *hosting) serving() bool {
 	d := named[appsv1.Deployment](controlPlane, kubeapiserver.Name)
-	return h.seed.Exists(d) && d.Status.AvailableReplicas > 0 && h.etcdRuns()
+	return h.seed.Exists(d) && d.Status.AvailableReplicas > 0 && h.data() != nil
 }
 
-func (h *hosting) etcdRuns() bool {
-	return h.seed.Exists(named[corev1.Pod](controlPlane, etcd.Name+"-0"))
+// data is the volume of the etcd that runs here; nil if none does.
+func (h *hosting) data() *volume {
+	pod, claim := etcdPod(), named[corev1.PersistentVolumeClaim](controlPlane, volumeOfEtcd)
+	if !h.seed.Exists(pod) || standsBy(pod) || !h.seed.Exists(claim) {
+		return nil
+	}
+	if v := h.volumes[claim.UID]; v != nil && v.epoch == epochOf(pod) && v.epoch == h.bucket.epoch {
+		return v
+	}
+	return nil
 }
+
+func etcdPod() *corev1.Pod { return named[corev1.Pod](controlPlane, etcd.Name+"-0") }
+
+func standsBy(pod *corev1.Pod) bool {
+	return etcd.StandsBy(pod) && pod.Annotations[annotationActivated] == ""
+}
+
+// epochOf is the epoch that the process in a pod of etcd was started for; 0 without backups.
+func epochOf(pod *corev1.Pod) int64 {
+	set := &appsv1.StatefulSet{}
+	set.Spec.Template.Spec = pod.Spec
+	epoch, _ := etcd.Owner(set)
+	return epoch
+}
+
+// startEtcd does what the process of etcd does: it claims the bucket, and restores what another one has saved there.
+func (h *hosting) startEtcd(context.Context, client.Client) error {
+	pod, claim := etcdPod(), named[corev1.PersistentVolumeClaim](controlPlane, volumeOfEtcd)
+	if !h.seed.Exists(pod) || standsBy(pod) || !h.seed.Exists(claim) || epochOf(pod) < h.bucket.epoch {
+		return nil
+	}
+	h.bucket.epoch = epochOf(pod)
+	if v := h.volumes[claim.UID]; v == nil || v.epoch != h.bucket.epoch {
+		h.volumes[claim.UID] = &volume{h.bucket.epoch, h.bucket.revision}
+	}
+	return nil
+}
+
+// usersWrite if there is an API server, and get a response.
+func (h *hosting) usersWrite(context.Context, client.Client) error {
+	if v := h.data(); v != nil && h.serving() {
+		if v.revision++; v.revision <= h.bucket.acknowledged {
+			h.bucket.problem = fmt.Errorf("seed %s serves revision %d after %d", h.name, v.revision, h.bucket.acknowledged)
+		}
+		h.bucket.acknowledged = v.revision
+	}
+	return nil
+}
+
+// active reports whether a control plane may write here: an API server is wanted or runs, and etcd does not stand by.
+func (h *hosting) active() bool {
+	set := named[appsv1.StatefulSet](controlPlane, etcd.Name)
+	d := named[appsv1.Deployment](controlPlane, kubeapiserver.Name)
+	if !h.seed.Exists(set) || ptr.Deref(set.Spec.Replicas, 1) == 0 {
+		return false
+	}
+	_, standby := etcd.Owner(set)
+	if pod := etcdPod(); h.seed.Exists(pod) {
+		standby = standsBy(pod)
+	}
+	wanted := h.seed.Exists(d) && ptr.Deref(d.Spec.Replicas, 1) > 0
+	return !standby && (wanted || h.seed.Exists(serverPod()))
+}
+
+func serverPod() *corev1.Pod { return named[corev1.Pod](controlPlane, kubeapiserver.Name+"-0") }
 
 // actors are the processes of the seed and of the control plane.
 func (h *hosting) actors(w *sim.World) {
-	w.Actor("workloads run", h.seed, h.deployments)
+	w.Actor("pods run", h.seed, h.pods)
 	w.Actor("etcd runs", h.seed, h.etcd)
+	w.Actor("etcd starts", h.seed, h.startEtcd)
+	w.Actor("workloads run", h.seed, h.deployments)
+	w.Actor("users write", h.seed, h.usersWrite)
 	w.Actor("the resource-manager works", h.seed, h.resourceManager)
 	w.Actor("machines run", h.user, h.machines)
 	w.Actor("load balancers are made", h.user, h.loadBalancers)
@@ -74,6 +156,14 @@ func (h *hosting) deployments(ctx context.Context, c client.Client) error {
 		now := appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, AvailableReplicas: n, ReadyReplicas: n,
 		}
+		if d.Name == kubeapiserver.Name {
+			switch {
+			case !h.seed.Exists(serverPod()):
+				now.Replicas, now.UpdatedReplicas, now.AvailableReplicas, now.ReadyReplicas = 0, 0, 0, 0
+			case h.data() == nil: // It waits for etcd.
+				now.AvailableReplicas, now.ReadyReplicas = 0, 0
+			}
+		}
 		if equality.Semantic.DeepEqual(d.Status, now) {
 			continue
 		}
@@ -85,9 +175,34 @@ func (h *hosting) deployments(ctx context.Context, c client.Client) error {
 	return nil
 }
 
+// pods are the one of the API server, and the one that pulls images.
+func (h *hosting) pods(ctx context.Context, c client.Client) error {
+	if images := named[corev1.Pod](controlPlane, "images"); h.seed.Exists(images) &&
+		len(images.Status.ContainerStatuses) == 0 {
+		for _, container := range images.Spec.Containers {
+			images.Status.ContainerStatuses = append(images.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: container.Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+			})
+		}
+		if err := c.Status().Update(ctx, images); err != nil {
+			return err
+		}
+	}
+	d, pod := named[appsv1.Deployment](controlPlane, kubeapiserver.Name), serverPod()
+	wanted := h.seed.Exists(d) && ptr.Deref(d.Spec.Replicas, 1) > 0
+	switch exists := h.seed.Exists(pod); {
+	case exists && (!wanted || !d.Spec.Paused && !equality.Semantic.DeepEqual(pod.Spec, d.Spec.Template.Spec)):
+		return c.Delete(ctx, pod)
+	case exists || !wanted || d.Spec.Paused:
+		return nil
+	}
+	pod.Labels, pod.Spec, pod.Status.Phase = d.Spec.Template.Labels, d.Spec.Template.Spec, corev1.PodRunning
+	return ignoreEnding(c.Create(ctx, pod))
+}
+
 // etcd is the StatefulSet, its pod and its volume.
 func (h *hosting) etcd(ctx context.Context, c client.Client) error {
-	set, pod := named[appsv1.StatefulSet](controlPlane, etcd.Name), named[corev1.Pod](controlPlane, etcd.Name+"-0")
+	set, pod := named[appsv1.StatefulSet](controlPlane, etcd.Name), etcdPod()
 	found := h.seed.Exists(set)
 	n := int32(0)
 	if found {
@@ -282,12 +397,15 @@ func (n network) Stored(context.Context, steps.EtcdAccess, string, func(string, 
 
 // SaveBackup implements steps.EtcdConnector.
 func (n network) SaveBackup(ctx context.Context, _ steps.EtcdAccess) (revision int64, err error) {
-	return 1, n.process.Call(ctx, "etcd", "save", false, func() error {
-		if !n.etcdRuns() {
+	err = n.process.Call(ctx, "etcd", "save", true, func() error {
+		v := n.data()
+		if v == nil {
 			return errNotServing
 		}
+		n.bucket.revision, revision = v.revision, v.revision
 		return nil
 	})
+	return revision, err
 }
 
 // EtcdStatus implements steps.EtcdConnector.
@@ -296,12 +414,18 @@ func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (statu
 		if !strings.HasPrefix(access.Endpoint, "https://"+etcd.Name) {
 			return fmt.Errorf("%s is not the address of etcd", access.Endpoint)
 		}
-		pod := named[corev1.Pod](controlPlane, etcd.Name+"-0")
-		if !n.seed.Exists(pod) {
+		pod := etcdPod()
+		exists, v := n.seed.Exists(pod), n.data()
+		switch {
+		case exists && standsBy(pod):
+			status.Etcd = etcdbackup.Etcd{State: etcdbackup.EtcdStandby, Epoch: epochOf(pod)}
+			return nil
+		case v == nil:
 			return errNotServing
 		}
 		status.Etcd = etcdbackup.Etcd{
-			State: etcdbackup.EtcdRunning, Configuration: pod.Annotations[etcd.AnnotationConfiguration],
+			State: etcdbackup.EtcdRunning, Configuration: pod.Annotations[etcd.AnnotationConfiguration], Epoch: v.epoch,
+			Restored: &etcdbackup.Restored{Revision: v.revision, Stored: time.Now()},
 		}
 		return nil
 	})
@@ -309,6 +433,12 @@ func (n network) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (statu
 }
 
 // ActivateEtcd implements steps.EtcdConnector.
-func (n network) ActivateEtcd(context.Context, steps.EtcdAccess, int64, string) error {
-	return errors.New("no etcd stands by")
+func (n network) ActivateEtcd(ctx context.Context, _ steps.EtcdAccess, epoch int64, holder string) error {
+	return n.process.Call(ctx, "etcd", "activate", true, func() error {
+		pod := etcdPod()
+		if !n.seed.Exists(pod) || epoch < epochOf(pod) || holder != n.name {
+			return fmt.Errorf("no etcd stands by for epoch %d of %q", epoch, holder)
+		}
+		return n.seed.Edit(pod, func() { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationActivated, holder) })
+	})
 }

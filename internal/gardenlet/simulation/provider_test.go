@@ -22,6 +22,8 @@ type provider struct {
 	random *rand.Rand
 	faulty bool
 	now    clock.PassiveClock
+	// problem is a request that must not have come.
+	problem error
 }
 
 func newProvider(w *sim.World) *provider {

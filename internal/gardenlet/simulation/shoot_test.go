@@ -27,15 +27,15 @@ import (
 
 // Seeds by default: a run makes some thousand requests.
 const (
-	seedsOfWorkerless = 5
-	seedsWithPool     = 4
+	seedsOfWorkerless = 3
+	seedsWithPool     = 2
 )
 
-// shootRun is a garden with the Shoot s, whose control plane is on the seed a.
+// shootRun is a garden with the Shoot s, whose control plane is on the first of the seeds, and may move.
 type shootRun struct {
 	*sim.World
 	garden, user *sim.Cluster
-	host         *hosting
+	hosts        []*hosting
 	cloud        *provider
 	now          ticking
 
@@ -47,19 +47,43 @@ type shootRun struct {
 	volume  types.UID
 }
 
-func newShootRun(w *sim.World) *shootRun {
+func newShootRun(w *sim.World, seeds ...string) *shootRun {
 	cryptotest.SetGlobalRandom(w.T, w.Random.Uint64()) // Names depend on generated keys.
 	r := &shootRun{World: w, now: newTicking(w), secrets: map[string]string{}, version: 1}
 	scheme := seedScheme()
 	r.garden, r.user, r.cloud = w.Cluster("garden", sim.Scheme()), w.Cluster("shoot", scheme), newProvider(w)
 	r.garden.StatusHasAnnotations(&corev1beta1.Shoot{})
 	r.cloud.now = r.now
-	addGarden(r.garden, "a")
+	addGarden(r.garden, seeds...)
 	addUser(r.user)
-	r.host = newHosting(w, "a", scheme, r.user, r.cloud)
-	r.addGardenlet(r.host)
-	r.cloud.addProvider(w, r.host)
+	backups := &bucket{}
+	for _, name := range seeds {
+		r.hosts = append(r.hosts, newHosting(w, name, scheme, r.user, r.cloud, backups))
+		if len(seeds) > 1 {
+			r.addBackup(name)
+		}
+	}
+	for _, h := range r.hosts {
+		r.addGardenlet(h)
+		r.cloud.addProvider(w, h)
+	}
+	if len(seeds) > 1 {
+		w.Actor("the destination of a move is ready", r.garden, r.destination)
+	}
 	return r
+}
+
+// host is the seed of the control plane.
+func (r *shootRun) host() *hosting {
+	s := shootS()
+	if r.garden.Exists(s) {
+		for _, h := range r.hosts {
+			if h.name == ptr.Deref(s.Status.SeedName, "") {
+				return h
+			}
+		}
+	}
+	return r.hosts[0]
 }
 
 func shootS() *corev1beta1.Shoot { return named[corev1beta1.Shoot]("garden-dev", "s") }
@@ -83,8 +107,7 @@ func (r *shootRun) rules() {
 		if r.garden.Exists(s) && controllerutil.ContainsFinalizer(s, corev1beta1.FinalizerName) {
 			return nil
 		}
-		return errors.Join(r.host.seed.Gone(named[corev1.Namespace]("", controlPlane),
-			named[extensionsv1alpha1.Cluster]("", controlPlane)), r.cloud.cloud.Gone(external()...))
+		return r.removed()
 	})
 	r.Always("what others need stays until they are gone", r.order)
 	r.Always("the Shoot reports what has happened", func() error {
@@ -115,7 +138,7 @@ func (r *shootRun) rules() {
 func (r *shootRun) order() error {
 	cloud := r.cloud.cloud
 	balancer, server := inCloud(kindLoadBalancer, "lb"), named[appsv1.Deployment](controlPlane, kubeapiserver.Name)
-	if cloud.Exists(balancer) && (!r.host.seed.Exists(server) ||
+	if cloud.Exists(balancer) && (!r.host().seed.Exists(server) ||
 		!cloud.Exists(inCloud(extensionsv1alpha1.ControlPlaneKind, "s"))) {
 		return errors.New("a load balancer is left, which nothing can delete")
 	}
@@ -147,12 +170,15 @@ func progress(before, now *corev1beta1.Shoot) error {
 	}
 	begins := op.State == corev1beta1.LastOperationStateProcessing && op.Progress == 0 &&
 		(strings.HasSuffix(op.Description, "initialized.") || strings.HasSuffix(op.Description, "in progress."))
+	due := before.DeletionTimestamp != nil || arriving(before) || before.Generation != before.Status.ObservedGeneration ||
+		time.Since(old.LastUpdateTime.Time) >= shootSync-time.Second
 	switch {
-	case begins && old.State == corev1beta1.LastOperationStateSucceeded && before.DeletionTimestamp == nil &&
-		before.Generation == before.Status.ObservedGeneration && time.Since(old.LastUpdateTime.Time) < shootSync-time.Second:
+	case begins && old.State == corev1beta1.LastOperationStateSucceeded && !due:
 		return fmt.Errorf("%+v begins after %+v without a reason", op, old)
 	case begins, op.Type == old.Type && op.Progress >= old.Progress:
 		return nil
+	case !ptr.Equal(before.Status.SeedName, now.Status.SeedName):
+		return nil // It is another seed's.
 	}
 	return fmt.Errorf("%+v has become %+v", old, op)
 }
@@ -180,29 +206,30 @@ func requestsKept(before, now *corev1beta1.Shoot) error {
 func (r *shootRun) done(s *corev1beta1.Shoot) error {
 	op := s.Status.LastOperation
 	if op == nil || op.State != corev1beta1.LastOperationStateSucceeded || s.Generation != s.Status.ObservedGeneration ||
-		s.DeletionTimestamp != nil {
+		s.DeletionTimestamp != nil || op.Type == corev1beta1.LastOperationTypeMigrate {
 		return nil
 	}
 	if s.Status.IsHibernated != s.HibernationEnabled() {
 		return fmt.Errorf("hibernated: %t, wanted %t", s.Status.IsHibernated, s.HibernationEnabled())
 	}
 	if s.HibernationEnabled() {
-		return is(!r.host.serving() && !r.cloud.cloud.Exists(inCloud(kindMachine, "s")), "it is not asleep")
+		return is(!r.host().serving() && !r.cloud.cloud.Exists(inCloud(kindMachine, "s")), "it is not asleep")
 	}
 	extension := inCloud(extensionsv1alpha1.ExtensionKind, providerType)
-	return is(r.cloud.cloud.Exists(extension) && r.host.serving() &&
+	return is(r.cloud.cloud.Exists(extension) && r.host().serving() &&
 		extension.Data["content"] == string(s.Spec.Extensions[0].ProviderConfig.Raw),
-		"serving: %t, the extension has %v for %s", r.host.serving(), extension.Data, s.Spec.Extensions[0].ProviderConfig.Raw)
+		"serving: %t, the extension has %v for %s", r.host().serving(), extension.Data,
+		s.Spec.Extensions[0].ProviderConfig.Raw)
 }
 
 // kept: no credentials are generated twice, and the volume of etcd stays.
 func (r *shootRun) kept() error {
 	s := shootS()
-	if !r.garden.Exists(s) || s.DeletionTimestamp != nil {
+	if !r.garden.Exists(s) || s.DeletionTimestamp != nil || arriving(s) {
 		return nil
 	}
 	list := &corev1.SecretList{}
-	if err := r.host.seed.List(context.Background(), list, client.MatchingLabels{
+	if err := r.host().seed.List(context.Background(), list, client.MatchingLabels{
 		secretsmanager.LabelPersist: "true", secretsmanager.LabelManagedBy: secretsmanager.ManagedBy,
 	}); err != nil {
 		return err
@@ -214,7 +241,7 @@ func (r *shootRun) kept() error {
 		if old, ok := now[key]; ok {
 			return fmt.Errorf("%s and %s are both %s", old, secret.Name, key)
 		}
-		now[key] = secret.Name + string(secret.UID)
+		now[key] = secret.Name + fmt.Sprint(secret.Data)
 	}
 	for key, before := range r.secrets {
 		name, _, _ := strings.Cut(key, " ")
@@ -224,8 +251,8 @@ func (r *shootRun) kept() error {
 	}
 	r.secrets = now
 	claim := named[corev1.PersistentVolumeClaim](controlPlane, volumeOfEtcd)
-	exists := r.host.seed.Exists(claim)
-	if r.volume != "" && (!exists || claim.UID != r.volume) {
+	exists := r.host().seed.Exists(claim)
+	if r.volume != "" && (!exists || claim.UID != r.volume) && len(r.hosts) == 1 {
 		return errors.New("the volume of etcd is gone")
 	}
 	r.volume = claim.UID
@@ -283,7 +310,7 @@ func (r *shootRun) lives(pools ...string) {
 	r.Change("create the Shoot", r.garden, create(newShoot(pools...)))
 	if len(pools) > 0 {
 		r.Change("create a load balancer", r.user, func(ctx context.Context, c client.Client) error {
-			if !r.host.serving() {
+			if !r.host().serving() {
 				return nil
 			}
 			service := named[corev1.Service](metav1.NamespaceDefault, "lb")
@@ -311,7 +338,7 @@ func (r *shootRun) settled() error {
 		return errors.New("the Shoot is gone")
 	}
 	op := s.Status.LastOperation
-	if op == nil || op.State != corev1beta1.LastOperationStateSucceeded || op.Progress != 100 ||
+	if op == nil || op.State != corev1beta1.LastOperationStateSucceeded || op.Progress != 100 || arriving(s) ||
 		s.Status.ObservedGeneration != s.Generation || len(s.Status.LastErrors) > 0 ||
 		s.Annotations[corev1beta1.AnnotationOperation] != "" {
 		return fmt.Errorf("generation %d of %d: %+v, errors %+v, annotations %v", s.Status.ObservedGeneration, s.Generation,
@@ -322,7 +349,14 @@ func (r *shootRun) settled() error {
 
 // rests fails if anything is written in hours in which nothing happens.
 func (r *shootRun) rests() {
-	writes := func() int { return r.garden.Writes() + r.host.seed.Writes() + r.cloud.cloud.Writes() }
+	writes := func() int {
+		n := r.garden.Writes() + r.cloud.cloud.Writes()
+		for _, h := range r.hosts {
+			n += h.seed.Writes()
+		}
+		return n
+	}
+	r.Idle(time.Minute) // What has been put off is done by then.
 	before := writes()
 	r.Idle(3 * time.Hour)
 	after := writes()
@@ -331,10 +365,19 @@ func (r *shootRun) rests() {
 	})
 }
 
+// removed: nothing of the Shoot is left in a seed or at the provider.
+func (r *shootRun) removed() error {
+	errs := []error{r.cloud.cloud.Gone(external()...)}
+	for _, h := range r.hosts {
+		errs = append(errs, h.seed.Gone(named[corev1.Namespace]("", controlPlane),
+			named[extensionsv1alpha1.Cluster]("", controlPlane)))
+	}
+	return errors.Join(errs...)
+}
+
 // gone: nothing of the Shoot is left anywhere.
 func (r *shootRun) gone() error {
-	if err := errors.Join(r.garden.Gone(shootS()), r.host.seed.Gone(named[corev1.Namespace]("", controlPlane),
-		named[extensionsv1alpha1.Cluster]("", controlPlane)), r.cloud.cloud.Gone(external()...)); err != nil {
+	if err := errors.Join(r.garden.Gone(shootS()), r.removed()); err != nil {
 		return err
 	}
 	left := &corev1.ConfigMapList{}
@@ -370,10 +413,10 @@ func (r *shootRun) test(pools ...string) {
 
 // Whatever fails in the life of a Shoot without machines, it becomes what its owner asks for, and leaves nothing.
 func TestSimulateWorkerlessShoots(t *testing.T) {
-	sim.RunSeeds(t, seedsOfWorkerless, func(w *sim.World) { newShootRun(w).test() })
+	sim.RunSeeds(t, seedsOfWorkerless, func(w *sim.World) { newShootRun(w, "a").test() })
 }
 
 // The same for a Shoot with machines and a load balancer, of which nothing is lost at the provider.
 func TestSimulateShoots(t *testing.T) {
-	sim.RunSeeds(t, seedsWithPool, func(w *sim.World) { newShootRun(w).test("pool") })
+	sim.RunSeeds(t, seedsWithPool, func(w *sim.World) { newShootRun(w, "a").test("pool") })
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -24,6 +25,7 @@ import (
 	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
+	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/maintenance"
 	"hortus.dev/hortus/internal/secretsmanager"
 	"hortus.dev/hortus/test/sim"
@@ -59,8 +61,13 @@ func ignoreEnding(err error) error {
 }
 
 // newHosting adds a seed.
-func newHosting(w *sim.World, name string, scheme *runtime.Scheme, user *sim.Cluster, cloud *provider) *hosting {
-	h := &hosting{name: name, seed: w.Cluster("seed-"+name, scheme), user: user, cloud: cloud}
+func newHosting(
+	w *sim.World, name string, scheme *runtime.Scheme, user *sim.Cluster, cloud *provider, b *bucket,
+) *hosting {
+	h := &hosting{
+		name: name, seed: w.Cluster("seed-"+name, scheme), user: user, cloud: cloud, bucket: b,
+		volumes: map[types.UID]*volume{},
+	}
 	h.seed.AddNamespaces("garden", gateway.Namespace)
 	service := named[corev1.Service](gateway.Namespace, gateway.Name)
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.18.8.1"}}
@@ -87,7 +94,9 @@ func addGarden(garden *sim.Cluster, seeds ...string) {
 	key.Data = map[string][]byte{"key": []byte("1")}
 	binding := named[securityv1alpha1.CredentialsBinding]("garden-dev", "key")
 	binding.Provider.Type = providerType
-	binding.CredentialsRef = corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: key.Namespace, Name: key.Name}
+	binding.CredentialsRef = corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: key.Namespace, Name: key.Name,
+	}
 	registration := named[corev1beta1.ControllerRegistration]("", "provider")
 	offer := func(t string, kinds ...string) {
 		for _, kind := range kinds {
@@ -137,13 +146,21 @@ func addSeed(garden *sim.Cluster, name, registration string) {
 // addGardenlet starts a gardenlet that reconciles Shoots.
 func (r *shootRun) addGardenlet(h *hosting) {
 	r.Process("gardenlet-"+h.name, r.garden, func(p *sim.Process) error {
+		states := &shootstate.States{
+			Garden: p.In(r.garden).Direct(), Seed: p.In(h.seed).Direct(), Clock: r.now, SeedName: h.name,
+		}
+		if len(r.hosts) > 1 {
+			if err := r.addMoves(p, h, states); err != nil {
+				return err
+			}
+		}
 		return (&shoot.Reconciler{
 			Garden: p.In(r.garden).Direct(), Cache: p.GetClient(), Seed: p.In(h.seed).Direct(), Clock: r.now,
 			Events: p.GetEventRecorder("gardenlet"), Shoots: network{h, p}, SeedName: h.name, GardenIdentity: "garden",
 			Identity: shoot.Identity{ID: "i", Name: "gardenlet", Version: gardenletVersion}, Images: steps.DefaultImages(),
 			Options: maintenance.ReconcileOptions{SyncPeriod: shootSync}, Jitter: maintenance.HashJitter(0),
 			RetryDuration: shootSync, DNSTTL: 120, NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,
-			InOrder: true,
+			InOrder: true, States: states,
 		}).AddToManager(p, p.In(h.seed), 1)
 	})
 }
@@ -155,8 +172,14 @@ func (o *provider) addProvider(w *sim.World, h *hosting) {
 		machine := inCloud(kindMachine, "s")
 		infrastructures := keepers[*extensionsv1alpha1.Infrastructure](o, cloud, extensionsv1alpha1.InfrastructureKind,
 			func(_ context.Context, i *extensionsv1alpha1.Infrastructure) (string, error) {
+				network := `{"network":"s"}`
+				if i.Status.State == nil && o.cloud.Exists(inCloud(extensionsv1alpha1.InfrastructureKind, i.Name)) &&
+					i.Status.ObservedGeneration == 0 {
+					o.problem = fmt.Errorf("the Infrastructure of seed %s does not know its network", h.name)
+				}
+				i.Status.State = &runtime.RawExtension{Raw: []byte(network)}
 				i.Status.NodesCIDR = new("10.250.0.0/16")
-				i.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"network":"s"}`)}
+				i.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(network)}
 				return "network", nil
 			})
 		workers := keepers[*extensionsv1alpha1.Worker](o, cloud, extensionsv1alpha1.WorkerKind,
@@ -186,6 +209,7 @@ func (o *provider) addProvider(w *sim.World, h *hosting) {
 				return string(c.Spec.Purpose), nil
 			})
 		return errors.Join(
+			o.addEntries(p),
 			infrastructures.add(p, &extensionsv1alpha1.Infrastructure{},
 				func(r *extension.Reconciler[*extensionsv1alpha1.Infrastructure]) {
 					r.SecretRef = func(i *extensionsv1alpha1.Infrastructure) *corev1.SecretReference { return &i.Spec.SecretRef }
