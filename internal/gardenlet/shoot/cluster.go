@@ -122,8 +122,8 @@ func readBeginning(ctx context.Context, seed client.Reader, name string) (beginn
 	return beginning{At: started, Tasks: splitTasks(current.Annotations[annotationTasks])}, nil
 }
 
-// unrecorded returns the name of the Cluster object of a Shoot whose first start has not been recorded in its status; it
-// is empty if there is none. One with a control plane is not the Shoot's own.
+// unrecorded returns the name of the Cluster object of a Shoot whose first start has not been recorded in its status,
+// or "" if there is none. One with a control plane is not the Shoot's own.
 func (r *Reconciler) unrecorded(ctx context.Context, shoot *corev1beta1.Shoot) (string, error) {
 	project, err := r.project(ctx, shoot.Namespace)
 	if err != nil {
