@@ -10,6 +10,8 @@ import (
 	machineinformers "github.com/gardener/machine-controller-manager/pkg/client/informers/externalversions"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
@@ -74,8 +76,9 @@ func slim(obj any) (any, error) {
 }
 
 func newRecorder(c kubernetes.Interface, namespace, component string) record.EventRecorder {
-	scheme := kubescheme.Scheme
-	_ = machinescheme.AddToScheme(scheme) // The other half of the library adds the same types.
+	scheme := runtime.NewScheme() // Of its own: a program may run several processes at once.
+	utilruntime.Must(kubescheme.AddToScheme(scheme))
+	utilruntime.Must(machinescheme.AddToScheme(scheme))
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.CoreV1().Events(namespace)})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component})

@@ -27,7 +27,7 @@ const (
 )
 
 // operator stands for the controller that makes, changes and deletes the control plane of the Shoot in a seed. It
-// writes to the same status as care, in the way that the real one does: without a lock, and also to the conditions.
+// writes the same status as care, like the real reconciler: without a lock, conditions included.
 type operator struct {
 	*careWorld
 	client   client.Client
