@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -287,7 +288,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	if result.Complete() && d.Operation == corev1beta1.LastOperationTypeRestore {
 		shoot.Status.LastOperation.Description += lost(s.claim.TakenOver)
 	}
-	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
+	if err := r.writeResult(ctx, shoot, before); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.recordEvent(before, shoot)
@@ -547,6 +548,36 @@ func (r *Reconciler) show(
 	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, last.Progress,
 		cause.Error()+". Operation will be retried.", r.Clock.Now())
 	return kube.PatchStatus(ctx, r.Garden, shoot, before)
+}
+
+// writeResult writes the result of a pass to the status. The end of an operation changes conditions, which care and
+// extensions write, too, and a merge patch replaces their list. So the write is refused if the Shoot has changed since
+// it was read, and repeated with the conditions that it has by then.
+func (r *Reconciler) writeResult(ctx context.Context, shoot, before *corev1beta1.Shoot) error {
+	was, is, same := &before.Status, &shoot.Status, equality.Semantic.DeepEqual
+	if same(was.Conditions, is.Conditions) && same(was.Constraints, is.Constraints) {
+		return kube.PatchStatus(ctx, r.Garden, shoot, before)
+	}
+	before.ResourceVersion = shoot.ResourceVersion // A later one, if the pass has removed tasks from the annotation.
+	var err error
+	for range 5 { // Others write seldom. After a conflict each time, the next pass writes it.
+		err = kube.PatchSharedStatus(ctx, r.Garden, shoot, before)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		latest := &corev1beta1.Shoot{}
+		if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), latest); err != nil {
+			return fmt.Errorf("read Shoot %s again: %w", client.ObjectKeyFromObject(shoot), client.IgnoreNotFound(err))
+		}
+		if latest.UID != shoot.UID {
+			return err
+		}
+		before.ResourceVersion, shoot.ResourceVersion = latest.ResourceVersion, latest.ResourceVersion
+		was.Conditions, was.Constraints = latest.Status.Conditions, latest.Status.Constraints
+		is.Conditions = askCare(was.Conditions, r.Clock.Now())
+		is.Constraints = askCare(was.Constraints, r.Clock.Now())
+	}
+	return err
 }
 
 // finalize lets a Shoot go whose control plane is gone.

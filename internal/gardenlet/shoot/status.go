@@ -146,8 +146,7 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 	}
 	s.MigrationStartTime = nil
 	s.IsHibernated = shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)
-	askCare(s.Conditions, now)
-	askCare(s.Constraints, now)
+	s.Conditions, s.Constraints = askCare(s.Conditions, now), askCare(s.Constraints, now)
 	finishRotation(s, now)
 }
 
@@ -159,9 +158,10 @@ var judgedByCare = []corev1beta1.ConditionType{
 	corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied,
 }
 
-// askCare makes findings of care from before an operation Progressing, so that they do not look like findings about its
-// result. What is False stays so until it is known to be over.
-func askCare(conditions []corev1beta1.Condition, now time.Time) {
+// askCare returns the conditions with findings of care from before an operation Progressing, so that they do not look
+// like findings about its result. What is False stays so until it is known to be over.
+func askCare(conditions []corev1beta1.Condition, now time.Time) []corev1beta1.Condition {
+	conditions = slices.Clone(conditions)
 	for i := range conditions {
 		c := &conditions[i]
 		stays := c.Status == corev1beta1.ConditionFalse || c.Status == corev1beta1.ConditionProgressing
@@ -171,6 +171,7 @@ func askCare(conditions []corev1beta1.Condition, now time.Time) {
 		c.Status = corev1beta1.ConditionProgressing
 		c.LastTransitionTime, c.LastUpdateTime = metav1.Time{Time: now}, metav1.Time{Time: now}
 	}
+	return conditions
 }
 
 // setOperation changes the operation's state, and its time only if something is different: a status that says the same
