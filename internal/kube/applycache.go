@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,10 +54,13 @@ func (a *ApplyCache) Apply(ctx context.Context, c client.Client, obj client.Obje
 // Rewrite is Apply for a Deployment or a StatefulSet that webhooks may change. On a new occasion it writes the object
 // even if nothing has changed, and replaces its spec, so that webhooks are called again. An apply would keep entries
 // that webhooks have added to lists and maps, because no field manager owns them; replacing the spec removes those that
-// are not added again.
+// are not added again. Such an entry may depend on what is no longer wanted, for instance a container on a volume: then
+// an apply is refused, and the spec is replaced first.
 func (a *ApplyCache) Rewrite(ctx context.Context, c client.Client, o client.Object, owner, occasion string) error {
 	wanted := o.DeepCopyObject().(client.Object)
-	return a.apply(ctx, c, o, owner, occasion, func() error { return replaceSpec(ctx, c, o, wanted, owner) })
+	return a.apply(ctx, c, o, owner, occasion, func(live client.Object) error {
+		return replaceSpec(ctx, c, live, wanted, owner)
+	})
 }
 
 // keptOnTemplate is set by "kubectl rollout restart". Without it the pods would be replaced a second time.
@@ -100,9 +105,9 @@ func specFor(live, wanted client.Object) any {
 	panic(fmt.Sprintf("kube: Rewrite of %T", wanted)) // The callers pass one of the two.
 }
 
-// apply calls after, unless it is nil, if the occasion is new.
+// apply calls replace, unless it is nil, if the occasion is new.
 func (a *ApplyCache) apply(
-	ctx context.Context, c client.Client, obj client.Object, owner, occasion string, after func() error,
+	ctx context.Context, c client.Client, obj client.Object, owner, occasion string, replace func(live client.Object) error,
 ) error {
 	u, err := applyConfiguration(obj, c.Scheme())
 	if err != nil {
@@ -117,7 +122,7 @@ func (a *ApplyCache) apply(
 	a.mu.Lock()
 	last, ok := a.entries[key]
 	a.mu.Unlock()
-	fresh := after != nil && (!ok || last.occasion != occasion)
+	fresh := replace != nil && (!ok || last.occasion != occasion)
 	if ok && last.desired == desired && !fresh {
 		live := obj.DeepCopyObject().(client.Object)
 		found, err := Exists(ctx, c, live)
@@ -129,11 +134,23 @@ func (a *ApplyCache) apply(
 			return nil
 		}
 	}
-	if err := Apply(ctx, c, obj, owner); err != nil {
+	err = Apply(ctx, c, obj, owner)
+	refused := fresh && apierrors.IsInvalid(err)
+	if refused {
+		live := obj.DeepCopyObject().(client.Object)
+		if found, readErr := Exists(ctx, c, live); readErr != nil || !found {
+			return errors.Join(err, readErr)
+		}
+		if err := replace(live); err != nil {
+			return err
+		}
+		err = Apply(ctx, c, obj, owner)
+	}
+	if err != nil {
 		return err
 	}
-	if fresh {
-		if err := after(); err != nil {
+	if fresh && !refused {
+		if err := replace(obj); err != nil {
 			return err
 		}
 	}

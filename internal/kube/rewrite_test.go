@@ -8,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -107,5 +109,66 @@ func TestRewriteKeepsVolumesOfStatefulSets(t *testing.T) {
 	}
 	if got := set.Spec.Template.Spec.Volumes; len(got) > 0 {
 		t.Errorf("the template has %+v", got)
+	}
+}
+
+// TestRewriteOfWhatCannotBeApplied: a webhook's container mounts a volume that is no longer wanted. An apply keeps the
+// container, so the server refuses it until the spec has been replaced.
+func TestRewriteOfWhatCannotBeApplied(t *testing.T) {
+	ctx, volume := t.Context(), "old"
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Apply: func(
+			ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption,
+		) error {
+			live := &appsv1.Deployment{}
+			err := c.Get(ctx, client.ObjectKey{Namespace: "n", Name: "a"}, live)
+			if err == nil && len(live.Spec.Template.Spec.Containers) > 1 && volume != "old" {
+				return apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "a", nil)
+			}
+			return c.Apply(ctx, o, opts...)
+		},
+	})
+	rewrite := func(cache *ApplyCache, occasion string) error {
+		labels := map[string]string{"app": "a"}
+		return cache.Rewrite(ctx, c, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: "a", Image: "image"}},
+					Volumes:    []corev1.Volume{{Name: volume}},
+				}},
+			},
+		}, "us", occasion)
+	}
+	cache := &ApplyCache{}
+	if err := rewrite(cache, "1"); err != nil {
+		t.Fatal(err)
+	}
+	d := &appsv1.Deployment{}
+	read := func() {
+		t.Helper()
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "n", Name: "a"}, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	pod := &d.Spec.Template.Spec
+	pod.Containers = append(pod.Containers, corev1.Container{
+		Name: "sidecar", VolumeMounts: []corev1.VolumeMount{{Name: volume, MountPath: "/old"}},
+	})
+	if err := c.Update(ctx, d); err != nil {
+		t.Fatal(err)
+	}
+	volume = "new"
+	if err := rewrite(cache, "1"); !apierrors.IsInvalid(err) {
+		t.Errorf("on the same occasion, where webhooks are not called: %v, want the refusal", err)
+	}
+	if err := rewrite(cache, "2"); err != nil {
+		t.Fatal(err)
+	}
+	read()
+	if pod := d.Spec.Template.Spec; len(pod.Containers) != 1 || len(pod.Volumes) != 1 || pod.Volumes[0].Name != "new" {
+		t.Errorf("containers and volumes are %+v", pod)
 	}
 }

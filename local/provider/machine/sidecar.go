@@ -2,6 +2,7 @@ package machine
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -11,6 +12,11 @@ import (
 
 // sidecarName is the name of the container, in the form that is usual for providers.
 const sidecarName = "machine-controller-manager-provider-local"
+
+// volumeSuffix is added to the names of the volumes that the sidecar mounts. With volumes of its own, the pod template
+// remains valid when the author of the Deployment gives its own volumes other names, before webhooks are called. The
+// release v0.1.0, to which a seed may go back, does.
+const volumeSuffix = "-of-provider"
 
 // AddSidecar adds this process to the pods of a machine-controller-manager, beside whose container it gets the same
 // arguments, access, limits and rights. A sidecar that is already there is replaced.
@@ -26,6 +32,20 @@ func AddSidecar(pod *corev1.PodSpec, hortus string) {
 			probe.HTTPGet.Port = intstr.FromInt32(HealthPort)
 		}
 	}
+	var volumes []corev1.Volume
+	for i := range sidecar.VolumeMounts {
+		mount := &sidecar.VolumeMounts[i]
+		for _, v := range pod.Volumes {
+			if v.Name == mount.Name {
+				v = *v.DeepCopy()
+				v.Name += volumeSuffix
+				volumes = append(volumes, v)
+			}
+		}
+		mount.Name += volumeSuffix
+	}
 	isSidecar := func(c corev1.Container) bool { return c.Name == sidecarName }
 	pod.Containers = append(slices.DeleteFunc(pod.Containers, isSidecar), *sidecar)
+	isVolume := func(v corev1.Volume) bool { return strings.HasSuffix(v.Name, volumeSuffix) }
+	pod.Volumes = append(slices.DeleteFunc(pod.Volumes, isVolume), volumes...)
 }
