@@ -56,7 +56,7 @@ func TestLostEtcdVolumeIsRestored(t *testing.T) {
 		return nil
 	})
 	t.Logf("the API answers %s after the volume was deleted", time.Since(start).Round(100*time.Millisecond))
-	w.awaitMore(t, 100)
+	w.awaitMore(t, 20)
 	gap, failed := w.longestGap()
 	t.Logf("longest time without an acknowledged write: %s, failed requests %v", gap.Round(time.Millisecond), failed)
 	if now := resourceVersion(t, kubeconfig); now <= version {

@@ -155,8 +155,8 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 			return nil
 		})
 	})
-	step(t, "another one, with three members of etcd, continues with what it had", func(t *testing.T) {
-		release(t, "install", "--set=etcd.replicas=3")
+	kept := func(t *testing.T) {
+		t.Helper()
 		if now := certificates(t); now != made {
 			t.Errorf("the Secrets of certificates and key were in versions %s, are in %s", made, now)
 		}
@@ -164,8 +164,17 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		var kept struct{ Helm map[string]any }
 		out := kubectl(t, kubeconfig, "get", "controllerdeployments.v1.core.gardener.cloud", "kept", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &kept); err != nil || kept.Helm["rawChart"] != "a2VwdA==" {
-			t.Errorf("what the other one had encrypted is %v (%v)", kept, err)
+			t.Errorf("what was encrypted is %v (%v)", kept, err)
 		}
+	}
+	step(t, "another one continues with what it had", func(t *testing.T) {
+		release(t, "install")
+		kept(t)
+	})
+	step(t, "one member of its etcd becomes three", func(t *testing.T) {
+		kubectl(t, kubeconfig, "-n", "garden", "delete", "statefulset", "hortus-etcd")
+		release(t, "upgrade", "--reset-then-reuse-values", "--set=etcd.replicas=3")
+		kept(t)
 	})
 	step(t, "one of them loses its volume, and gets back what it had", func(t *testing.T) {
 		const member = "hortus-etcd-0"

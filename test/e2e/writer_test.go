@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// writePeriod is the pause between two writes of a writer.
-	writePeriod = 50 * time.Millisecond
+	// writePeriod is the pause between two writes of a writer: each costs all programs together 14 ms of processor time.
+	writePeriod = 250 * time.Millisecond
 	// writeTimeout bounds one write.
 	writeTimeout = 10 * time.Second
 )
