@@ -107,7 +107,8 @@ func specFor(live, wanted client.Object) any {
 
 // apply calls replace, unless it is nil, if the occasion is new.
 func (a *ApplyCache) apply(
-	ctx context.Context, c client.Client, obj client.Object, owner, occasion string, replace func(live client.Object) error,
+	ctx context.Context, c client.Client, obj client.Object, owner, occasion string,
+	replace func(live client.Object) error,
 ) error {
 	u, err := applyConfiguration(obj, c.Scheme())
 	if err != nil {
