@@ -130,6 +130,8 @@ func NewCommand() *cobra.Command {
 		"PEM certificate of the webhooks; without it those of a Shoot are not served, and a seed keeps its own")
 	f.StringVar(&systemComponentTolerations, "system-component-tolerations", "[]",
 		"JSON list of the tolerations that pods of the system in a Shoot get")
+	f.StringVar(&o.webhooks.APIServerHost, "kubernetes-service-host", "",
+		"host name of the API server for pods of the system in a Shoot; empty leaves them the Service kubernetes")
 	f.StringVar(&o.webhookKey, "webhook-key-file", "", "PEM key of the webhooks")
 	f.StringVar(&o.healthAddr, "health-address", ":8081", "address for /healthz and /readyz")
 	f.StringVar(&o.metricsAddr, "metrics-address", "127.0.0.1:8080", "address for /metrics; 0 turns it off")

@@ -31,9 +31,16 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
+// apiServerHost is the host name of the API server that pods get, and setsHost is that change.
+const (
+	apiServerHost = "api.a.dev.internal.example.com"
+	setsHost      = "host " + apiServerHost
+)
+
 // webhookServer is a resource-manager whose webhooks the shared API server calls.
 type webhookServer struct {
-	stop func()
+	stop          func()
+	configuration *admissionregistrationv1.MutatingWebhookConfiguration
 }
 
 // serveWebhooks runs the resource-manager of a class with webhooks only, and registers them with the API server as a
@@ -60,9 +67,12 @@ func serveWebhooks(
 	mgr, err := newManager(options{
 		namespace: metav1.NamespaceDefault, class: class, controllers: []string{"webhooks"}, healthAddr: "0",
 		metricsAddr: "0", webhookPort: port, webhookCert: cert, webhookKey: key,
-		webhooks: webhook.Settings{SystemComponentTolerations: []corev1.Toleration{{
-			Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists,
-		}}},
+		webhooks: webhook.Settings{
+			SystemComponentTolerations: []corev1.Toleration{{
+				Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists,
+			}},
+			APIServerHost: apiServerHost,
+		},
 	}, e.Config, e.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +81,7 @@ func serveWebhooks(
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	stopped := false
-	s := webhookServer{stop: func() {
+	s := webhookServer{configuration: c, stop: func() {
 		if stopped {
 			return
 		}
@@ -125,10 +135,32 @@ func checkAdmission(t *testing.T, e *env.Environment, server webhookServer, case
 		})
 	}
 	server.stop()
+	refused := func(err error) bool { return err != nil && strings.Contains(err.Error(), "failed calling webhook") }
 	for name, tc := range cases {
-		got, err := create(tc)
-		if refused := err != nil && strings.Contains(err.Error(), "failed calling webhook"); refused != (tc.want != "") {
+		// Nothing waits for a change that is optional.
+		want := tc.want != "" && !strings.HasPrefix(tc.want, "host ")
+		if got, err := create(tc); refused(err) != want || !want && got != "" {
 			t.Errorf("%s: without the webhooks: %q, %v", name, got, err)
+		}
+	}
+	// Which objects the API server sends to webhooks is seen only if it may not ignore failures.
+	for i := range server.configuration.Webhooks {
+		server.configuration.Webhooks[i].FailurePolicy = ptr.To(admissionregistrationv1.Fail)
+	}
+	if err := e.Client.Update(t.Context(), server.configuration); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range cases {
+		if tc.want != "" {
+			env.Eventually(t, name, func() (bool, error) {
+				_, err := create(tc)
+				return refused(err), err
+			})
+		}
+	}
+	for name, tc := range cases {
+		if got, err := create(tc); tc.want == "" && err != nil {
+			t.Errorf("%s: without webhooks that change it: %q, %v", name, got, err)
 		}
 	}
 }
@@ -173,6 +205,20 @@ func changes(before, after client.Object) string {
 		}
 		if got := profile(after); got != profile(before) {
 			out = append(out, "profile "+got)
+		}
+		hosts := func(p *corev1.Pod) []string {
+			var out []string
+			for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+				for _, e := range c.Env {
+					if e.Name == configuration.EnvServiceHost {
+						out = append(out, e.Value)
+					}
+				}
+			}
+			return out
+		}
+		if got := hosts(after); !slices.Equal(got, hosts(before)) {
+			out = append(out, "host "+strings.Join(got, " and "))
 		}
 	}
 	return strings.Join(out, ", ")
@@ -267,6 +313,9 @@ func spreadPods(p *corev1.Pod) {
 	}}
 }
 
+// resolves has a pod use the name servers of its node.
+func resolves(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSDefault }
+
 func nowhere(p *corev1.Pod) { p.Spec.NodeSelector, p.Spec.Tolerations = nil, nil }
 
 func TestWebhooksOfAShoot(t *testing.T) {
@@ -315,6 +364,45 @@ func TestWebhooksOfAShoot(t *testing.T) {
 			frugal(p)
 			p.Labels[configuration.LabelSkipSeccomp], p.Labels[configuration.LabelSkipTokenMount] = "true", ""
 		})},
+		"a pod that uses the name servers of its node": {system(resolves), setsHost},
+		"a pod on the network of its node": {system(func(p *corev1.Pod) {
+			p.Spec.DNSPolicy, p.Spec.HostNetwork = corev1.DNSClusterFirst, true
+		}), setsHost},
+		"an init container with a host of its own": {system(func(p *corev1.Pod) {
+			resolves(p)
+			p.Spec.InitContainers = []corev1.Container{{Name: "b", Image: "b", Env: []corev1.EnvVar{
+				{Name: configuration.EnvServiceHost, Value: "own"},
+			}}}
+		}), "host own and " + apiServerHost},
+		"a pod that has a host": {object: system(func(p *corev1.Pod) {
+			resolves(p)
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: configuration.EnvServiceHost, Value: "own"}}
+		})},
+		"a pod with variables of a ConfigMap": {object: system(func(p *corev1.Pod) {
+			resolves(p)
+			p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "a"},
+			}}}
+		})},
+		"a pod that uses the cluster's DNS": {object: system(func(p *corev1.Pod) {
+			p.Spec.DNSPolicy, p.Spec.HostNetwork = corev1.DNSClusterFirstWithHostNet, true
+		})},
+		"a pod that keeps the Service kubernetes": {object: system(func(p *corev1.Pod) {
+			resolves(p)
+			p.Labels[configuration.LabelServiceHost] = configuration.ServiceHostDisabled
+		})},
+		"a pod without a profile that uses the name servers of its node": {system(func(p *corev1.Pod) {
+			withoutProfile(p)
+			resolves(p)
+		}), "profile RuntimeDefault, " + setsHost},
+		"a pod of a user in kube-system that uses the name servers of its node": {object: system(func(p *corev1.Pod) {
+			resolves(p)
+			p.Labels = nil
+		})},
+		"a pod in another namespace that uses the name servers of its node": {object: system(func(p *corev1.Pod) {
+			resolves(p)
+			p.Namespace = metav1.NamespaceDefault
+		})},
 		"a pod of a user in kube-system": {object: system(func(p *corev1.Pod) { withoutProfile(p); p.Labels = nil })},
 		"a pod in another namespace": {object: system(func(p *corev1.Pod) {
 			withoutProfile(p)
@@ -323,7 +411,7 @@ func TestWebhooksOfAShoot(t *testing.T) {
 	}
 	for name, pod := range deployed(t, metav1.NamespaceSystem) {
 		pod.Labels[resourcesv1alpha1.LabelManagedBy] = resourcesv1alpha1.ManagedByGardener
-		cases[name] = admitted{object: pod}
+		cases[name] = admitted{pod, setsHost} // And nothing that they do not start without.
 	}
 	checkAdmission(t, e, server, cases)
 }
@@ -388,6 +476,9 @@ func TestWebhooksOfASeed(t *testing.T) {
 			token(p)
 			withoutProfile(p)
 		})},
+	}
+	cases["a pod of an extension that uses the name servers of its node"] = admitted{
+		object: in(corev1beta1.RoleExtension, resolves),
 	}
 	for name, pod := range deployed(t, "shoot--dev--a") {
 		pod.Namespace = tolerant.Name

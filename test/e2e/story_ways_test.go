@@ -45,6 +45,9 @@ func TestWaysIntoShoot(t *testing.T) {
 	step(t, "pods reach their API server through the gateway of the seed", func(t *testing.T) {
 		reachesAPIServer(t, kubeconfig, admin, name)
 	})
+	step(t, "system components reach their API server by its name", func(t *testing.T) {
+		checkDirectAccess(t, kubeconfig, name)
+	})
 	step(t, "the API server reaches webhooks and APIs that pods serve", func(t *testing.T) { asksPods(t, kubeconfig) })
 	var machine *sshMachine
 	step(t, "people log in to nodes with keys that rotate",
@@ -82,6 +85,57 @@ func reachesAPIServer(t *testing.T, kubeconfig, admin, shoot string) {
 	if after := proxiedConnections(t, admin); after < before+len(names) {
 		t.Errorf("the gateway has forwarded %d connections of proxies, want at least %d", after-before, len(names))
 	}
+}
+
+// checkDirectAccess checks which pods find their API server by its host name, and that they reach it.
+func checkDirectAccess(t *testing.T, kubeconfig, shoot string) {
+	t.Helper()
+	url := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", shoot, "-o",
+		`jsonpath={.status.advertisedAddresses[?(@.name=="internal")].url}`)
+	want := strings.TrimPrefix(url, "https://")
+	if !strings.HasPrefix(want, "api.") {
+		t.Fatalf("the internal address of the API server is %q", url)
+	}
+	const variable = `.spec.containers[*].env[?(@.name=="KUBERNETES_SERVICE_HOST")].value`
+	applyTestdata(t, kubeconfig, "direct.yaml", "")
+	t.Cleanup(func() {
+		if _, err := kubectlE(t, kubeconfig, "delete", "-f", "test/e2e/testdata/direct.yaml"); err != nil {
+			t.Logf("delete direct.yaml: %v", err) // The Shoot is deleted anyway.
+		}
+	})
+	for pod, want := range map[string]string{
+		"kube-system/direct": want, "kube-system/disabled": "", "kube-system/cluster-dns": "", "default/elsewhere": "",
+	} {
+		namespace, name, _ := strings.Cut(pod, "/")
+		got := kubectl(t, kubeconfig, "-n", namespace, "get", "pod", name, "-o", "jsonpath={"+variable+"}")
+		if got != want {
+			t.Errorf("pod %s: KUBERNETES_SERVICE_HOST is %q, want %q", pod, got, want)
+		}
+	}
+	kubectl(t, kubeconfig, "-n", "kube-system", "wait", "--for=condition=Ready", "pod/direct", "--timeout=10m")
+	id := kubectl(t, kubeconfig, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+	const request = "exec /echo get --token-file /var/run/secrets/kubernetes.io/serviceaccount/token " +
+		"https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/api/v1/namespaces/kube-system"
+	eventually(t, "an answer of the API server by its name", func() error {
+		out, err := kubectlE(t, kubeconfig, "-n", "kube-system", "exec", "direct", "--", "sh", "-c", request)
+		if err != nil || !strings.Contains(out, id) {
+			return fmt.Errorf("it is not that of this Shoot, whose namespace kube-system is %s: %v\n%s", id, err, out)
+		}
+		return nil
+	})
+	// The first pods may be older than the webhook.
+	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "restart", "deployment/coredns")
+	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=10m")
+	eventually(t, "DNS servers that use the name", func() error {
+		hosts := kubectl(t, kubeconfig, "-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-dns", "-o",
+			"jsonpath={range .items[*]}{"+variable+"};{end}")
+		for host := range strings.SplitSeq(strings.TrimSuffix(hosts, ";"), ";") {
+			if host != want {
+				return fmt.Errorf("KUBERNETES_SERVICE_HOST of their containers is %q, want %q", hosts, want)
+			}
+		}
+		return nil
+	})
 }
 
 // proxiedConnections is the number of connections with the PROXY protocol that the gateways of a seed have forwarded.

@@ -44,6 +44,8 @@ type Values struct {
 	WebhookSecret string
 	// SystemComponents are the tolerations of system components in the Shoot; only with workers.
 	SystemComponents []corev1.Toleration
+	// APIServerHost is the host name by which system components in the Shoot reach its API server; only with workers.
+	APIServerHost string
 	// MaxNodeAgentDelay is how long nodes spread a change of their configuration; only with workers.
 	MaxNodeAgentDelay time.Duration
 	// ClusterNetworks and BlockedNetworks of the seed decide about network policies; only for the resource-manager of the
@@ -82,7 +84,8 @@ func Render(v Values) []client.Object {
 		if v.Workers {
 			command = append(command, "--node-agent-max-delay="+v.MaxNodeAgentDelay.String(),
 				"--webhook-cert-file="+pathWebhooks+"/tls.crt", "--webhook-key-file="+pathWebhooks+"/tls.key",
-				"--system-component-tolerations="+list(v.SystemComponents))
+				"--system-component-tolerations="+list(v.SystemComponents),
+				"--kubernetes-service-host="+v.APIServerHost)
 			ports = append(ports, webhooks)
 			mounts = append(mounts, component.SecretMount("webhooks", v.WebhookSecret, pathWebhooks))
 			objects = append(objects,

@@ -13,6 +13,7 @@ import (
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/highavailability"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/seccomp"
+	"hortus.dev/hortus/internal/resourcemanager/webhook/servicehost"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/systemcomponents"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/tokenmount"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/topologyspread"
@@ -23,6 +24,9 @@ import (
 type Settings struct {
 	// SystemComponentTolerations are the tolerations of pods of system components.
 	SystemComponentTolerations []corev1.Toleration
+	// APIServerHost is the host name by which pods of system components reach the API server at port 443. Empty leaves
+	// them the Service kubernetes.
+	APIServerHost string
 }
 
 // Register adds the handlers of all webhooks to the server. The reader is for the cluster whose API server calls them,
@@ -36,6 +40,7 @@ func Register(server webhook.Server, reader client.Reader, scheme *runtime.Schem
 		configuration.PathSystemComponents: alone(func(pod *corev1.Pod) bool {
 			return systemcomponents.Place(pod, s.SystemComponentTolerations)
 		}),
+		configuration.PathServiceHost: alone(func(pod *corev1.Pod) bool { return servicehost.Set(pod, s.APIServerHost) }),
 	} {
 		server.Register(path, mutation.Webhook(scheme, pod, change))
 	}

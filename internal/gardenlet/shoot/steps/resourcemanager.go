@@ -40,6 +40,7 @@ func ensureResourceManager(ctx context.Context, s *Values, seed *Seed, secrets S
 		}
 		v.WebhookSecret = server.Name
 		v.SystemComponents = component.SystemComponents(s.Shoot.Spec.Provider.Workers).Tolerations
+		v.APIServerHost = s.InternalHost()
 	}
 	objects := resourcemanager.Render(v)
 	outcome, err := applyWorkload(ctx, s, seed, objects)

@@ -56,6 +56,9 @@ func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
 			t.Errorf("Secret %s has no server %s: %s", name, host, kubeconfig)
 		}
 	}
+	if flags := w.flagsOfResourceManager(s); strings.Contains(flags, "--kubernetes-service-host") {
+		t.Errorf("the resource-manager of a Shoot without nodes has flags for pods: %s", flags)
+	}
 
 	w.delete(s)
 	w.run(s, gone)
@@ -67,6 +70,15 @@ func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the Cluster is still there: %v", err)
 	}
+}
+
+// flagsOfResourceManager returns the command line of the Shoot's resource-manager.
+func (w *world) flagsOfResourceManager(s *corev1beta1.Shoot) string {
+	w.t.Helper()
+	d := &appsv1.Deployment{}
+	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "gardener-resource-manager"}, d))
+	c := d.Spec.Template.Spec.Containers[0]
+	return strings.Join(slices.Concat(c.Command, c.Args), " ")
 }
 
 func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
@@ -84,6 +96,11 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	}
 	if ptr.Deref(s.Spec.Networking.Nodes, "") != "10.250.0.0/16" {
 		t.Errorf("spec.networking.nodes = %v", s.Spec.Networking.Nodes)
+	}
+
+	flags := w.flagsOfResourceManager(s)
+	if want := "--kubernetes-service-host=api." + s.Name + "."; !strings.Contains(flags, want) {
+		t.Errorf("the resource-manager has no flag %s...: %s", want, flags)
 	}
 
 	// The user's objects in the cluster are deleted before its machines.

@@ -25,8 +25,12 @@ const (
 	ServicePort = 443
 )
 
-// timeoutSeconds is how long an API server waits for a webhook, which answers in milliseconds.
-const timeoutSeconds = 10
+const (
+	// timeoutSeconds is how long an API server waits for a webhook, which answers in milliseconds.
+	timeoutSeconds = 10
+	// optionalTimeoutSeconds is how long objects are delayed at most by an optional webhook that does not answer.
+	optionalTimeoutSeconds = 2
+)
 
 // Webhook has what an API server must know about a webhook.
 type Webhook struct {
@@ -40,6 +44,16 @@ type Webhook struct {
 	// Conditions are CEL expressions by name, all of which hold for the objects that it handles. The API server evaluates
 	// them, so that objects that need no change do not depend on the webhook.
 	Conditions []admissionregistrationv1.MatchCondition
+	// Optional webhooks improve objects that work without their change, so requests succeed when they do not answer.
+	Optional bool
+}
+
+// failure is what happens to a request if the webhook has not answered after the timeout, in seconds.
+func (w *Webhook) failure() (policy admissionregistrationv1.FailurePolicyType, timeout int32) {
+	if w.Optional {
+		return admissionregistrationv1.Ignore, optionalTimeoutSeconds
+	}
+	return admissionregistrationv1.Fail, timeoutSeconds
 }
 
 // ForSeed registers the webhooks with the API server of a seed, through the [Service] in the namespace. The
@@ -66,16 +80,17 @@ func configuration(
 ) *admissionregistrationv1.MutatingWebhookConfiguration {
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	for _, w := range webhooks {
+		policy, timeout := w.failure()
 		c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name:                    w.Name,
 			ClientConfig:            client(w.Path),
 			Rules:                   w.Rules,
-			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+			FailurePolicy:           ptr.To(policy),
 			MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 			NamespaceSelector:       &w.Namespaces,
 			ObjectSelector:          &w.Objects,
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          ptr.To(int32(timeoutSeconds)),
+			TimeoutSeconds:          ptr.To(timeout),
 			AdmissionReviewVersions: []string{"v1"},
 			ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
 			MatchConditions:         w.Conditions,

@@ -1,6 +1,8 @@
 package configuration
 
 import (
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +18,9 @@ const (
 	PathTokenMount     = "/webhooks/mount-projected-service-account-token"
 	PathSeccomp        = "/webhooks/seccomp-profile"
 	PathTopologySpread = "/webhooks/pod-topology-spread-constraints"
-	// PathSystemComponents is registered with API servers of Shoots only.
+	// PathSystemComponents and PathServiceHost are registered with API servers of Shoots only.
 	PathSystemComponents = "/webhooks/system-components-config"
+	PathServiceHost      = "/webhooks/kubernetes-service-host"
 
 	PathDeploymentAvailability  = "/webhooks/high-availability-config/deployment"
 	PathStatefulSetAvailability = "/webhooks/high-availability-config/statefulset"
@@ -31,6 +34,16 @@ const (
 
 	LabelSkipTopologySpread   = "topology-spread-constraints.resources.gardener.cloud/skip"
 	LabelSkipSystemComponents = "system-components-config.resources.gardener.cloud/skip"
+)
+
+const (
+	// LabelServiceHost, with value ServiceHostDisabled, excludes a pod, or all pods of a namespace, from the webhook for
+	// EnvServiceHost.
+	LabelServiceHost    = "apiserver-proxy.networking.gardener.cloud/inject"
+	ServiceHostDisabled = "disable"
+	// EnvServiceHost is the variable by which clients in pods find the API server. The port, in another variable, is that
+	// of the Service kubernetes, as the kubelet sets it: 443, like that of the gateway.
+	EnvServiceHost = "KUBERNETES_SERVICE_HOST"
 )
 
 // TokenVolumePrefix is the prefix of the names of volumes with a token, including those that Kubernetes adds.
@@ -54,7 +67,7 @@ func ShootWebhooks() []Webhook {
 	managed := map[string]string{resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener}
 	return []Webhook{
 		tokenMount(namespaces, managed), seccomp(namespaces, managed), topologySpread(namespaces, managed),
-		systemComponents(namespaces, managed),
+		systemComponents(namespaces, managed), serviceHost(namespaces, managed),
 	}
 }
 
@@ -131,6 +144,40 @@ func systemComponents(namespaces metav1.LabelSelector, labels map[string]string)
 				`!has(object.spec.tolerations) || ` +
 				`!object.spec.tolerations.exists(t, has(t.key) && t.key == "CriticalAddonsOnly")`},
 		},
+	}
+}
+
+// serviceHost makes pods reach the API server by its own host name instead of the Service kubernetes, which saves the
+// way through the proxy of their node. It is optional: the Service works as well.
+//
+// Only pods that use the name servers of their node are changed. They need these to resolve the name, the kubelet and
+// the proxy depend on them, too, and the cluster does not need to be ready. Other pods would have to wait for the
+// cluster's DNS before they reach the API server, and the first node of a Shoot would never be ready if one of its
+// critical components did: the DNS servers are scheduled only when these are ready. Pods on the network of the node use
+// its name servers by default. A container with variables from a ConfigMap or Secret may get its own value from there,
+// which one in the pod would override.
+func serviceHost(namespaces metav1.LabelSelector, labels map[string]string) Webhook {
+	enabled := metav1.LabelSelectorRequirement{
+		Key: LabelServiceHost, Operator: metav1.LabelSelectorOpNotIn, Values: []string{ServiceHostDisabled},
+	}
+	namespaces.MatchExpressions = append(slices.Clone(namespaces.MatchExpressions), enabled)
+	return Webhook{
+		Name:       "kubernetes-service-host.resources.gardener.cloud",
+		Path:       PathServiceHost,
+		Rules:      newPods(),
+		Namespaces: namespaces,
+		Objects: metav1.LabelSelector{
+			MatchLabels: labels, MatchExpressions: []metav1.LabelSelectorRequirement{enabled},
+		},
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "uses-name-servers-of-node", Expression: `has(object.spec.dnsPolicy) && ` +
+				`(object.spec.dnsPolicy == "Default" || object.spec.dnsPolicy == "ClusterFirst" && ` +
+				`has(object.spec.hostNetwork) && object.spec.hostNetwork)`},
+			{Name: "has-no-host", Expression: `(object.spec.containers + ` +
+				`(has(object.spec.initContainers) ? object.spec.initContainers : [])).exists(c, !has(c.envFrom) && ` +
+				`(!has(c.env) || !c.env.exists(e, e.name == "` + EnvServiceHost + `")))`},
+		},
+		Optional: true,
 	}
 }
 
