@@ -41,28 +41,13 @@ metadata: {name: kept}
 helm: {rawChart: a2VwdA==}
 `
 
-// innerSeed is the configuration of the gardenlet that makes the same Shoot a seed.
-const innerSeed = `config:
-  seedConfig:
-    metadata: {name: inner}
-    spec:
-      provider: {type: local, region: home}
-      networks: {nodes: 10.250.0.0/16, pods: 100.96.0.0/16, services: 100.64.0.0/16}
-      ingress: {domain: ingress.inner.example.com, controller: {kind: nginx}}
-      dns:
-        provider: {type: local, credentialsRef: {apiVersion: v1, kind: Secret, namespace: garden, name: cloud}}
-        internal:
-          type: local
-          domain: internal.example.com
-          credentialsRef: {apiVersion: v1, kind: Secret, namespace: garden, name: cloud}
-`
-
 // TestGardenIsInstalledByHelm installs a garden into a Shoot with nothing but the image, as into any other cluster,
-// changes it, lets a gardenlet join, removes both, and installs the garden again: what it had is there.
+// changes it, lets a gardenlet join, creates a Shoot, removes all of it, and installs the garden again: what it had is
+// there.
 func TestGardenIsInstalledByHelm(t *testing.T) {
 	story(t, firstSeed)
 	const name = "inside"
-	applyShootOn(t, "shoot.yaml", name, "local-1")
+	applyShootTextOn(t, strings.Replace(example(t, "shoot.yaml"), "type: small", "type: medium", 1), name, "local-1")
 	hortus(t, "components", "build", "helm")
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
@@ -118,11 +103,12 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		checkMetricsNeedRights(t, kubeconfig, "deployment/hortus-apiserver", "8443", "apiserver_request_total")
 	})
 	step(t, "a gardenlet joins with a token", func(t *testing.T) {
+		publishInner(t, kubeconfig, image)
 		bootstrap := hortus(t, "garden", "bootstrap-kubeconfig", "inner", "--kubeconfig", kubeconfig,
 			"--server", "https://kubernetes.default.svc")
 		values := filepath.Join(t.TempDir(), "values.yaml")
 		text := fmt.Sprintf("image: %s\nbootstrapKubeconfig: |\n  %s\n%s", image,
-			strings.ReplaceAll(strings.TrimSpace(bootstrap), "\n", "\n  "), innerSeed)
+			strings.ReplaceAll(strings.TrimSpace(bootstrap), "\n", "\n  "), fmt.Sprintf(innerSeed, nodeRange(t, name)))
 		if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -139,6 +125,14 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		if !strings.Contains(used, "certificate-signing-request") {
 			t.Errorf("the token may be used once more: %s", used)
 		}
+		kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=create", "--timeout=10m")
+		for _, c := range []string{"GardenletReady", "SeedSystemComponentsHealthy", "ExtensionsReady", "BackupBucketsReady"} {
+			kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=condition="+c, "--timeout=10m")
+		}
+	})
+	step(t, "a Shoot runs on it", func(t *testing.T) { checkInnerShoot(t, kubeconfig) })
+	step(t, "the Seed and its gardenlet are removed", func(t *testing.T) {
+		removeInnerSeed(t, kubeconfig)
 		helm(t, kubeconfig, "uninstall", "gardenlet", "--namespace=garden", "--wait", "--timeout=10m")
 	})
 	step(t, "it goes with all of its objects", func(t *testing.T) {
