@@ -1,5 +1,5 @@
 // Package steps has the flows of a Shoot: one file per step with its edges, its skip rule, what it ensures and what it
-// removes. plan.go combines the steps; testdata/plan shows the plans of typical Shoots.
+// removes. flows.go combines the steps; testdata/plan shows the plans of typical Shoots.
 //
 // A step's functions get only the parts of the [Scope] that they use: [Values] has what is known when a pass begins;
 // [Seed], [Garden] and [Cluster] are where they read and write; [Secrets], [Extensions] and [Etcds] have what they need
