@@ -558,7 +558,8 @@ func (r *Reconciler) writeResult(ctx context.Context, shoot, before *corev1beta1
 	if same(was.Conditions, is.Conditions) && same(was.Constraints, is.Constraints) {
 		return kube.PatchStatus(ctx, r.Garden, shoot, before)
 	}
-	before.ResourceVersion = shoot.ResourceVersion // A later one, if the pass has removed tasks from the annotation.
+	// The pass has written its changes of metadata by itself. To repeat them would remove tasks that were added since.
+	before.ObjectMeta = *shoot.ObjectMeta.DeepCopy()
 	var err error
 	for range 5 { // Others write seldom. After a conflict each time, the next pass writes it.
 		err = kube.PatchSharedStatus(ctx, r.Garden, shoot, before)
@@ -566,8 +567,10 @@ func (r *Reconciler) writeResult(ctx context.Context, shoot, before *corev1beta1
 			return err
 		}
 		latest := &corev1beta1.Shoot{}
-		if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), latest); err != nil {
-			return fmt.Errorf("read Shoot %s again: %w", client.ObjectKeyFromObject(shoot), client.IgnoreNotFound(err))
+		if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), latest); apierrors.IsNotFound(err) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read Shoot %s again: %w", client.ObjectKeyFromObject(shoot), err)
 		}
 		if latest.UID != shoot.UID {
 			return err
