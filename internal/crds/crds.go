@@ -5,14 +5,18 @@
 package crds
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
 //go:embed extensions/*.yaml resources/*.yaml machine/*.yaml gateway/*.yaml
@@ -62,7 +66,9 @@ func Seed() []*apiextensionsv1.CustomResourceDefinition {
 // are deleted only after a confirmation, and their spec does not change once they are being deleted.
 func Policies() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
+	protected := []byte(strings.Join(protectedResources(), ", "))
 	each(policies, "policies", func(data []byte) error {
+		data = bytes.ReplaceAll(data, []byte("$protectedResources"), protected)
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(data, &obj.Object); err != nil {
 			return err
@@ -71,6 +77,17 @@ func Policies() []*unstructured.Unstructured {
 		return nil
 	})
 	return out
+}
+
+// protectedResources are those of all kinds of the contract but Cluster, which is a copy: nothing outside belongs to it.
+func protectedResources() []string {
+	var plurals []string
+	for _, crd := range Get(Extensions) {
+		if crd.Spec.Names.Kind != extensionsv1alpha1.ClusterKind {
+			plurals = append(plurals, crd.Spec.Names.Plural)
+		}
+	}
+	return plurals
 }
 
 // each calls fn for the content of every file in dir. The files are part of the program, so any error is a bug.

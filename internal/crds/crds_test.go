@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/golden"
 )
 
@@ -41,6 +43,22 @@ func TestExtensionKindsHaveStatusAndClusterScope(t *testing.T) {
 		}
 		if crd.Labels[labelDeletionProtected] != "true" {
 			t.Errorf("%s is not protected against deletion", kind)
+		}
+	}
+}
+
+// TestExtensionKindsAreRegistered: definitions are made from all types of the contract, so one that is missing in the
+// scheme is noticed.
+func TestExtensionKindsAreRegistered(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := extensionsv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range Get(Extensions) {
+		for _, kind := range []string{crd.Spec.Names.Kind, crd.Spec.Names.ListKind} {
+			if !scheme.Recognizes(extensionsv1alpha1.SchemeGroupVersion.WithKind(kind)) {
+				t.Errorf("%s is not registered in api/extensions/v1alpha1/register.go", kind)
+			}
 		}
 	}
 }

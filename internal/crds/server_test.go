@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -106,6 +107,64 @@ func TestServerEnforces(t *testing.T) {
 	crd := crds.Get(crds.Extensions)[0]
 	if err := e.Client.Delete(t.Context(), crd, client.DryRunAll); !apierrors.IsForbidden(err) {
 		t.Errorf("deletion of a definition: %v, want a rejection", err)
+	}
+}
+
+// TestPoliciesProtectEveryKind: objects of every kind of the contract but Cluster are deleted only after a confirmation,
+// and keep their spec from then on.
+func TestPoliciesProtectEveryKind(t *testing.T) {
+	definitions := crds.Get(crds.Extensions)
+	for _, crd := range definitions {
+		for i := range crd.Spec.Versions { // Any spec will do.
+			crd.Spec.Versions[i].Schema = &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+			}
+		}
+	}
+	e := env.Start(t, env.WithCRDs(definitions...))
+	for _, policy := range crds.Policies() {
+		if err := e.Client.Create(t.Context(), policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, crd := range definitions {
+		kind := crd.Spec.Names.Kind
+		want := kind != extensionsv1alpha1.ClusterKind
+		// A policy takes effect a moment after it was created.
+		check := func(what string, act func() error) {
+			t.Helper()
+			deadline := time.Now().Add(time.Minute)
+			err := act()
+			for ; want && err == nil && time.Now().Before(deadline); err = act() {
+				time.Sleep(100 * time.Millisecond)
+			}
+			rejected := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+			if rejected != want || !rejected && err != nil {
+				t.Errorf("%s: %s: %v, want a rejection: %t", kind, what, err, want)
+			}
+		}
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"type": "a"}}}
+		o.SetGroupVersionKind(extensionsv1alpha1.SchemeGroupVersion.WithKind(kind))
+		o.SetName("a")
+		o.SetFinalizers([]string{"example.com/test"})
+		if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
+			o.SetNamespace("default")
+		}
+		e.Create(t, o)
+		check("unconfirmed deletion", func() error { return e.Client.Delete(t.Context(), o, client.DryRunAll) })
+		before := o.DeepCopy()
+		o.SetAnnotations(map[string]string{extensionsv1alpha1.AnnotationConfirmDeletion: "true"})
+		if err := e.Client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Client.Delete(t.Context(), o); err != nil {
+			t.Errorf("%s: confirmed deletion: %v", kind, err)
+		}
+		check("change after the deletion", func() error {
+			changed := o.DeepCopy()
+			changed.Object["spec"] = map[string]any{"type": "b"}
+			return e.Client.Patch(t.Context(), changed, client.MergeFrom(o), client.DryRunAll)
+		})
 	}
 }
 

@@ -47,8 +47,7 @@ const (
 
 // ControllerResource is a kind and type that an extension serves.
 type ControllerResource struct {
-	// kind is BackupBucket, BackupEntry, Bastion, ContainerRuntime, ControlPlane, DNSRecord, Extension, Infrastructure,
-	// Network, OperatingSystemConfig, SelfHostedShootExposure or Worker.
+	// kind is a kind of the group extensions.gardener.cloud that extensions act on, such as Infrastructure.
 	Kind string `json:"kind"`
 	// type of the resource, as objects that want the extension name it, such as local.
 	Type string `json:"type"`

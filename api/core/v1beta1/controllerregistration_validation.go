@@ -6,12 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// extensionKinds are the kinds that an extension may serve.
-var extensionKinds = []string{
-	"BackupBucket", "BackupEntry", "Bastion", "ContainerRuntime", "ControlPlane", "DNSRecord", extensionKind,
-	"Infrastructure", "Network", "OperatingSystemConfig", selfHostedShootExposureKind, "Worker",
-}
-
 // ValidateControllerRegistration checks a ControllerRegistration.
 func ValidateControllerRegistration(registration *ControllerRegistration) field.ErrorList {
 	errs := validateMeta(&registration.ObjectMeta, false, nameIsLabel)
@@ -55,7 +49,7 @@ func validateControllerResource(resource *ControllerResource, path *field.Path) 
 	if resource.Kind == "" {
 		errs = append(errs, field.Required(path.Child("kind"), "must be given"))
 	} else {
-		errs = append(errs, validateEnum(resource.Kind, path.Child("kind"), extensionKinds...)...)
+		errs = append(errs, validateEnum(resource.Kind, path.Child("kind"), ExtensionKinds()...)...)
 	}
 	errs = append(errs, validateRequired(resource.Type, path.Child("type"))...)
 	if resource.Kind != extensionKind {

@@ -196,14 +196,11 @@ const (
 	LabelSelfHostedShootCluster = "seed.gardener.cloud/self-hosted-shoot-cluster"
 	// LabelShootSelfHosted marks self-hosted Shoots.
 	LabelShootSelfHosted = "shoot.gardener.cloud/self-hosted"
-	// LabelPrefixProvider and the following, followed by a type, mark with "true" objects that use the extension.
-	LabelPrefixProvider                = "provider.extensions.gardener.cloud/"
-	LabelPrefixDNSRecord               = "dnsrecord.extensions.gardener.cloud/"
-	LabelPrefixNetworking              = "networking.extensions.gardener.cloud/"
-	LabelPrefixOperatingSystemConfig   = "operatingsystemconfig.extensions.gardener.cloud/"
-	LabelPrefixContainerRuntime        = "containerruntime.extensions.gardener.cloud/"
-	LabelPrefixExtension               = "extensions.extensions.gardener.cloud/"
-	LabelPrefixSelfHostedShootExposure = "selfhostedshootexposure.extensions.gardener.cloud/"
+	// LabelPrefixProvider, LabelPrefixNetworking and LabelPrefixExtension, followed by a type, mark with "true" objects
+	// that use the extension. Those of other kinds are in [LabelPrefixOfKind].
+	LabelPrefixProvider   = "provider.extensions.gardener.cloud/"
+	LabelPrefixNetworking = "networking.extensions.gardener.cloud/"
+	LabelPrefixExtension  = "extensions.extensions.gardener.cloud/"
 	// LabelPrefixShootProvider followed by a type marks credentials used in bindings.
 	LabelPrefixShootProvider = "provider.shoot.gardener.cloud/"
 	// LabelSecretBindingReference and LabelCredentialsBindingReference mark referenced objects.

@@ -1056,6 +1056,11 @@ func (in Toleration) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UsedExtension) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.UsedExtension"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in VerticalPodAutoscaler) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.core.v1beta1.VerticalPodAutoscaler"
 }

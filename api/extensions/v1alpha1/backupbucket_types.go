@@ -5,6 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// BackupBucketKind is the kind of a [BackupBucket].
+const BackupBucketKind = "BackupBucket"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=backupbuckets,scope=Cluster,shortName=bb,singular=backupbucket

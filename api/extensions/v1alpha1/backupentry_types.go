@@ -6,6 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// BackupEntryKind is the kind of a [BackupEntry].
+const BackupEntryKind = "BackupEntry"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=backupentries,scope=Cluster,shortName=be,singular=backupentry

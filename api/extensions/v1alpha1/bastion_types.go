@@ -6,6 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// BastionKind is the kind of a [Bastion].
+const BastionKind = "Bastion"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=bastions,scope=Namespaced,singular=bastion

@@ -5,6 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// ClusterKind is the kind of a [Cluster].
+const ClusterKind = "Cluster"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=clusters,scope=Cluster,singular=cluster
 // +kubebuilder:printcolumn:name=Age,JSONPath=".metadata.creationTimestamp",type=date,description="Age of the object."

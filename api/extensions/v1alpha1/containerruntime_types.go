@@ -4,6 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ContainerRuntimeKind is the kind of a [ContainerRuntime].
+const ContainerRuntimeKind = "ContainerRuntime"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=containerruntimes,scope=Namespaced,shortName=cr,singular=containerruntime

@@ -6,6 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// ControlPlaneKind is the kind of a [ControlPlane].
+const ControlPlaneKind = "ControlPlane"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=controlplanes,scope=Namespaced,shortName=cp,singular=controlplane

@@ -5,6 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// DNSRecordKind is the kind of a [DNSRecord].
+const DNSRecordKind = "DNSRecord"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=dnsrecords,scope=Namespaced,shortName=dns,singular=dnsrecord

@@ -4,6 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ExtensionKind is the kind of a [Extension].
+const ExtensionKind = "Extension"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=extensions,scope=Namespaced,shortName=ext,singular=extension

@@ -5,6 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// InfrastructureKind is the kind of a [Infrastructure].
+const InfrastructureKind = "Infrastructure"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=infrastructures,scope=Namespaced,shortName=infra,singular=infrastructure

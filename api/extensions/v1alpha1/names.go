@@ -39,19 +39,3 @@ const HeartbeatLease = "gardener-extension-heartbeat"
 
 // FinalizerPrefix followed by a kind's suffix is the finalizer of the extension that acts on the object.
 const FinalizerPrefix = "extensions.gardener.cloud/"
-
-// Kinds of the contract.
-const (
-	BackupBucketKind          = "BackupBucket"
-	BackupEntryKind           = "BackupEntry"
-	BastionKind               = "Bastion"
-	ClusterKind               = "Cluster"
-	ContainerRuntimeKind      = "ContainerRuntime"
-	ControlPlaneKind          = "ControlPlane"
-	DNSRecordKind             = "DNSRecord"
-	ExtensionKind             = "Extension"
-	InfrastructureKind        = "Infrastructure"
-	NetworkKind               = "Network"
-	OperatingSystemConfigKind = "OperatingSystemConfig"
-	WorkerKind                = "Worker"
-)

@@ -6,6 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// OperatingSystemConfigKind is the kind of a [OperatingSystemConfig].
+const OperatingSystemConfigKind = "OperatingSystemConfig"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=operatingsystemconfigs,scope=Namespaced,shortName=osc,singular=operatingsystemconfig

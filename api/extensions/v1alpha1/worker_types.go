@@ -9,6 +9,9 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
+// WorkerKind is the kind of a [Worker].
+const WorkerKind = "Worker"
+
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=workers,scope=Namespaced,singular=worker

@@ -3330,7 +3330,7 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 				Properties: map[string]spec.Schema{
 					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kind is BackupBucket, BackupEntry, Bastion, ContainerRuntime, ControlPlane, DNSRecord, Extension, Infrastructure, Network, OperatingSystemConfig, SelfHostedShootExposure or Worker.",
+							Description: "kind is a kind of the group extensions.gardener.cloud that extensions act on, such as Infrastructure.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -21,66 +21,16 @@ func (s Set) add(kind, t string) {
 	}
 }
 
-// typeUnmanaged is the DNS provider type for records that are not managed.
-const typeUnmanaged = "unmanaged"
-
 // NeededByShoot returns the kinds and types of extension objects in a Shoot's control plane.
-func NeededByShoot(s *corev1beta1.Shoot) Set {
-	needed := Set{}
-	for _, e := range s.Spec.Extensions {
-		if e.Disabled == nil || !*e.Disabled {
-			needed.add("Extension", e.Type)
-		}
-	}
-	if s.Spec.DNS != nil {
-		for _, p := range s.Spec.DNS.Providers {
-			if p.Type != nil && *p.Type != typeUnmanaged {
-				needed.add("DNSRecord", *p.Type)
-			}
-		}
-	}
-	if len(s.Spec.Provider.Workers) == 0 {
-		return needed
-	}
-	for _, kind := range []string{"Infrastructure", "ControlPlane", "Worker"} {
-		needed.add(kind, s.Spec.Provider.Type)
-	}
-	if s.Spec.Networking != nil && s.Spec.Networking.Type != nil {
-		needed.add("Network", *s.Spec.Networking.Type)
-	}
-	for _, w := range s.Spec.Provider.Workers {
-		if w.Machine.Image != nil {
-			needed.add("OperatingSystemConfig", w.Machine.Image.Name)
-		}
-		if w.CRI != nil {
-			for _, r := range w.CRI.ContainerRuntimes {
-				needed.add("ContainerRuntime", r.Type)
-			}
-		}
-	}
-	return needed
-}
+func NeededByShoot(s *corev1beta1.Shoot) Set { return setOf(s.UsedExtensions()) }
 
 // NeededBySeed returns the kinds and types that a Seed needs for itself and for the DNS records of all its Shoots.
-func NeededBySeed(s *corev1beta1.Seed) Set {
+func NeededBySeed(s *corev1beta1.Seed) Set { return setOf(s.UsedExtensions()) }
+
+func setOf(used []corev1beta1.UsedExtension) Set {
 	needed := Set{}
-	if p := s.Spec.DNS.Provider; p != nil {
-		needed.add("DNSRecord", p.Type)
-	}
-	if p := s.Spec.DNS.Internal; p != nil {
-		needed.add("DNSRecord", p.Type)
-	}
-	for _, p := range s.Spec.DNS.Defaults {
-		needed.add("DNSRecord", p.Type)
-	}
-	if b := s.Spec.Backup; b != nil {
-		needed.add("BackupBucket", b.Provider)
-		needed.add("BackupEntry", b.Provider)
-	}
-	for _, e := range s.Spec.Extensions {
-		if e.Disabled == nil || !*e.Disabled {
-			needed.add("Extension", e.Type)
-		}
+	for _, u := range used {
+		needed.add(u.Kind, u.Type)
 	}
 	return needed
 }

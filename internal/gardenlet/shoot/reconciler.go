@@ -25,6 +25,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/gardenlet/shootstate"
 	"hortus.dev/hortus/internal/kube"
@@ -609,21 +610,15 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 
 // healed tells whether no extension object reports one of the self-healing codes any more.
 func (r *Reconciler) healed(ctx context.Context, shoot *corev1beta1.Shoot) (bool, error) {
-	meta := metav1.ObjectMeta{Name: shoot.Name, Namespace: shoot.Status.TechnicalID}
-	for _, o := range []extensionsv1alpha1.Object{
-		&extensionsv1alpha1.Infrastructure{ObjectMeta: meta}, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta},
-		&extensionsv1alpha1.Worker{ObjectMeta: meta},
-	} {
-		found, err := kube.Exists(ctx, r.Seed, o)
-		if err != nil {
-			return false, err
-		}
-		if e := o.GetDefaultStatus().LastError; found && e != nil &&
-			slices.ContainsFunc(e.Codes, func(c corev1beta1.ErrorCode) bool { return slices.Contains(selfHealing, c) }) {
-			return false, nil
-		}
+	objects, err := extensionobject.List(ctx, r.Seed, shoot.Status.TechnicalID, extensionobject.Kinds...)
+	if err != nil {
+		return false, err
 	}
-	return true, nil
+	return !slices.ContainsFunc(objects, func(o extensionsv1alpha1.Object) bool {
+		e := o.GetDefaultStatus().LastError
+		return e != nil &&
+			slices.ContainsFunc(e.Codes, func(c corev1beta1.ErrorCode) bool { return slices.Contains(selfHealing, c) })
+	}), nil
 }
 
 // upToDate reports whether the last operation has done everything that the Shoot's owner asks for.

@@ -86,23 +86,12 @@ func (l *labels) add(prefix string, types ...string) {
 	}
 }
 
-var prefixes = []string{
-	corev1beta1.LabelPrefixProvider, corev1beta1.LabelPrefixDNSRecord, corev1beta1.LabelPrefixNetworking,
-	corev1beta1.LabelPrefixOperatingSystemConfig, corev1beta1.LabelPrefixContainerRuntime,
-	corev1beta1.LabelPrefixExtension,
-	corev1beta1.LabelPrefixSelfHostedShootExposure,
-}
-
 func (l labels) replaceIn(existing map[string]string) map[string]string {
 	result := maps.Clone(existing)
-	maps.DeleteFunc(result, func(key, _ string) bool {
-		for _, prefix := range prefixes {
-			if strings.HasPrefix(key, prefix) {
-				return true
-			}
-		}
-		return false
-	})
+	for _, kind := range corev1beta1.ExtensionKinds() {
+		prefix := corev1beta1.LabelPrefixOfKind(kind)
+		maps.DeleteFunc(result, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
+	}
 	for _, key := range l {
 		if result == nil {
 			result = map[string]string{}
@@ -113,57 +102,25 @@ func (l labels) replaceIn(existing map[string]string) map[string]string {
 }
 
 func ofShoot(shoot *corev1beta1.Shoot) labels {
-	var used labels
-	spec := &shoot.Spec
-	used.add(corev1beta1.LabelPrefixProvider, spec.Provider.Type)
-	if spec.Networking != nil && spec.Networking.Type != nil {
-		used.add(corev1beta1.LabelPrefixNetworking, *spec.Networking.Type)
+	used := labelsOf(shoot.UsedExtensions())
+	// Without workers, a Shoot has no objects of these types, but is labelled like others.
+	used.add(corev1beta1.LabelPrefixProvider, shoot.Spec.Provider.Type)
+	if n := shoot.Spec.Networking; n != nil && n.Type != nil {
+		used.add(corev1beta1.LabelPrefixNetworking, *n.Type)
 	}
-	if spec.DNS != nil {
-		for _, provider := range spec.DNS.Providers {
-			if provider.Type != nil && *provider.Type != corev1beta1.DNSUnmanaged {
-				used.add(corev1beta1.LabelPrefixDNSRecord, *provider.Type)
-			}
-		}
-	}
-	for _, worker := range spec.Provider.Workers {
-		if worker.Machine.Image != nil {
-			used.add(corev1beta1.LabelPrefixOperatingSystemConfig, worker.Machine.Image.Name)
-		}
-		if worker.CRI != nil {
-			for _, runtime := range worker.CRI.ContainerRuntimes {
-				used.add(corev1beta1.LabelPrefixContainerRuntime, runtime.Type)
-			}
-		}
-	}
-	addExtensions(&used, spec.Extensions)
 	return used
 }
 
 func ofSeed(seed *corev1beta1.Seed) labels {
-	var used labels
-	spec := &seed.Spec
-	used.add(corev1beta1.LabelPrefixProvider, spec.Provider.Type)
-	if spec.Backup != nil {
-		used.add(corev1beta1.LabelPrefixProvider, spec.Backup.Provider)
-	}
-	if spec.DNS.Provider != nil {
-		used.add(corev1beta1.LabelPrefixDNSRecord, spec.DNS.Provider.Type)
-	}
-	if spec.DNS.Internal != nil {
-		used.add(corev1beta1.LabelPrefixDNSRecord, spec.DNS.Internal.Type)
-	}
-	for _, domain := range spec.DNS.Defaults {
-		used.add(corev1beta1.LabelPrefixDNSRecord, domain.Type)
-	}
-	addExtensions(&used, spec.Extensions)
+	used := labelsOf(seed.UsedExtensions())
+	used.add(corev1beta1.LabelPrefixProvider, seed.Spec.Provider.Type) // No object has it.
 	return used
 }
 
-func addExtensions(used *labels, extensions []corev1beta1.Extension) {
-	for _, extension := range extensions {
-		if extension.Disabled == nil || !*extension.Disabled {
-			used.add(corev1beta1.LabelPrefixExtension, extension.Type)
-		}
+func labelsOf(extensions []corev1beta1.UsedExtension) labels {
+	var used labels
+	for _, e := range extensions {
+		used.add(corev1beta1.LabelPrefixOfKind(e.Kind), e.Type)
 	}
+	return used
 }

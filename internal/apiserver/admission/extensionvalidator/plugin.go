@@ -82,53 +82,40 @@ func specOf(object runtime.Object) any {
 }
 
 func usesOf(object runtime.Object) []use {
-	path := field.NewPath("spec")
 	switch object := object.(type) {
 	case *corev1beta1.Shoot:
 		return ofShoot(object)
 	case *corev1beta1.Seed:
 		return ofSeed(object)
 	case *corev1beta1.BackupBucket:
-		return []use{{kind: "BackupBucket", name: object.Spec.Provider.Type, path: path.Child("provider", "type")}}
+		return []use{{UsedExtension: corev1beta1.UsedExtension{
+			Kind: "BackupBucket", Type: object.Spec.Provider.Type, Path: field.NewPath("spec", "provider", "type"),
+		}}}
 	}
 	return nil
 }
 
-func ofSeed(seed *corev1beta1.Seed) []use {
-	spec, path := &seed.Spec, field.NewPath("spec")
-	var uses []use
-	add := func(kind, name string, path *field.Path) {
-		if name != "" {
-			uses = append(uses, use{kind: kind, name: name, path: path, cluster: corev1beta1.ClusterTypeSeed})
-		}
-	}
-	if spec.Backup != nil {
-		add("BackupBucket", spec.Backup.Provider, path.Child("backup", "provider"))
-		add("BackupEntry", spec.Backup.Provider, path.Child("backup", "provider"))
-	}
-	if spec.DNS.Provider != nil {
-		add("DNSRecord", spec.DNS.Provider.Type, path.Child("dns", "provider", "type"))
-	}
-	if spec.DNS.Internal != nil {
-		add("DNSRecord", spec.DNS.Internal.Type, path.Child("dns", "internal", "type"))
-	}
-	for i, domain := range spec.DNS.Defaults {
-		add("DNSRecord", domain.Type, path.Child("dns", "defaults").Index(i).Child("type"))
-	}
-	for i, extension := range spec.Extensions {
-		if extension.Disabled == nil || !*extension.Disabled {
-			add("Extension", extension.Type, path.Child("extensions").Index(i).Child("type"))
-		}
-	}
-	return uses
-}
-
 // use is a type that an object uses.
 type use struct {
-	kind, name string
-	path       *field.Path
+	corev1beta1.UsedExtension
 	cluster    corev1beta1.ClusterType // That must support the type; kind Extension only.
 	workerless bool                    // The object is a workerless Shoot.
+}
+
+func ofShoot(shoot *corev1beta1.Shoot) []use {
+	return uses(shoot.UsedExtensions(), corev1beta1.ClusterTypeShoot, !shoot.HasWorkers())
+}
+
+func ofSeed(seed *corev1beta1.Seed) []use {
+	return uses(seed.UsedExtensions(), corev1beta1.ClusterTypeSeed, false)
+}
+
+func uses(extensions []corev1beta1.UsedExtension, cluster corev1beta1.ClusterType, workerless bool) []use {
+	var all []use
+	for _, e := range extensions {
+		all = append(all, use{e, cluster, workerless})
+	}
+	return all
 }
 
 // offer describes a registered type.
@@ -159,18 +146,18 @@ func offersOf(registrations []corev1beta1.ControllerRegistration) map[key]offer 
 func missing(uses []use, registered map[key]offer) field.ErrorList {
 	var errs field.ErrorList
 	for _, use := range uses {
-		offer, ok := registered[key{use.kind, use.name}]
+		offer, ok := registered[key{use.Kind, use.Type}]
 		switch {
 		case !ok:
-			errs = append(errs, field.Invalid(use.path, use.name,
-				fmt.Sprintf("no extension registered for %s/%s (available: %s)", use.kind, use.name,
-					typesOf(use.kind, registered))))
-		case use.kind == "Extension" && !slices.Contains(offer.clusters, use.cluster):
-			errs = append(errs, field.Invalid(use.path, use.name,
+			errs = append(errs, field.Invalid(use.Path, use.Type,
+				fmt.Sprintf("no extension registered for %s/%s (available: %s)", use.Kind, use.Type,
+					typesOf(use.Kind, registered))))
+		case use.Kind == "Extension" && !slices.Contains(offer.clusters, use.cluster):
+			errs = append(errs, field.Invalid(use.Path, use.Type,
 				fmt.Sprintf("the extension does not support clusters of type %s (available: %s)", use.cluster,
 					joined(offer.clusters))))
-		case use.workerless && use.kind == "Extension" && !offer.workerless:
-			errs = append(errs, field.Invalid(use.path, use.name, "the extension does not support Shoots without workers"))
+		case use.workerless && use.Kind == "Extension" && !offer.workerless:
+			errs = append(errs, field.Invalid(use.Path, use.Type, "the extension does not support Shoots without workers"))
 		}
 	}
 	return errs
@@ -196,48 +183,4 @@ func typesOf(kind string, registered map[key]offer) string {
 		return "none"
 	}
 	return hortusadmission.Named(names)
-}
-
-func ofShoot(shoot *corev1beta1.Shoot) []use {
-	spec, path := &shoot.Spec, field.NewPath("spec")
-	workers := shoot.HasWorkers()
-	var uses []use
-	add := func(kind, name string, path *field.Path) {
-		if name != "" {
-			uses = append(uses, use{kind, name, path, corev1beta1.ClusterTypeShoot, !workers})
-		}
-	}
-	if workers {
-		for _, kind := range []string{"ControlPlane", "Infrastructure", "Worker"} {
-			add(kind, spec.Provider.Type, path.Child("provider", "type"))
-		}
-		if spec.Networking != nil && spec.Networking.Type != nil {
-			add("Network", *spec.Networking.Type, path.Child("networking", "type"))
-		}
-	}
-	for i, worker := range spec.Provider.Workers {
-		path := path.Child("provider", "workers").Index(i)
-		if worker.Machine.Image != nil {
-			add("OperatingSystemConfig", worker.Machine.Image.Name, path.Child("machine", "image", "name"))
-		}
-		if worker.CRI == nil {
-			continue
-		}
-		for j, runtime := range worker.CRI.ContainerRuntimes {
-			add("ContainerRuntime", runtime.Type, path.Child("cri", "containerRuntimes").Index(j).Child("type"))
-		}
-	}
-	for i, extension := range spec.Extensions {
-		if extension.Disabled == nil || !*extension.Disabled {
-			add("Extension", extension.Type, path.Child("extensions").Index(i).Child("type"))
-		}
-	}
-	if spec.DNS != nil {
-		for i, provider := range spec.DNS.Providers {
-			if provider.Type != nil && *provider.Type != corev1beta1.DNSUnmanaged {
-				add("DNSRecord", *provider.Type, path.Child("dns", "providers").Index(i).Child("type"))
-			}
-		}
-	}
-	return uses
 }
