@@ -1,8 +1,37 @@
 package steps
 
 import (
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/component/kubecontrollermanager"
+	"hortus.dev/hortus/internal/component/kubescheduler"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
 )
+
+// Deployment is one of the Deployments that steps create in the namespace of a control plane.
+type Deployment struct {
+	Name string
+	// Workers: only the control planes of Shoots with workers have it.
+	Workers bool
+	// StopsWithAPIServer: it is of no use without the API server, and is scaled to zero with it when the control plane
+	// moves or is deleted.
+	StopsWithAPIServer bool
+}
+
+// Deployments are all of them. The API server comes first: whether the others are healthy depends on it. Hibernation
+// stops them in the opposite order, so that nothing acts on an API server that is gone.
+var Deployments = []Deployment{
+	{Name: kubeapiserver.Name},
+	{Name: kubecontrollermanager.Name, StopsWithAPIServer: true},
+	{Name: resourcemanager.Name, StopsWithAPIServer: true},
+	// Nodes look for the tunnel server of the destination as soon as this one has stopped.
+	{Name: vpnseedserver.Name, StopsWithAPIServer: true},
+	{Name: kubescheduler.Name, Workers: true, StopsWithAPIServer: true},
+	// A move stops it long before the API server, a deletion removes it with the machines.
+	{Name: machinecontrollermanager.Name, Workers: true},
+}
 
 // Reconcile is the flow that creates, updates, hibernates and wakes up a Shoot.
 func Reconcile() *flow.Graph[*Scope] {

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +18,6 @@ import (
 	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
-	"hortus.dev/hortus/internal/component/kubecontrollermanager"
-	"hortus.dev/hortus/internal/component/kubescheduler"
-	"hortus.dev/hortus/internal/component/machinecontrollermanager"
-	"hortus.dev/hortus/internal/component/resourcemanager"
-	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
 )
@@ -44,12 +40,6 @@ var Hibernate = &flow.Step[*Scope]{
 
 func awake(s *Values) string { return reasonIf(!s.Shoot.HibernationEnabled(), "not hibernated") }
 
-// controlPlaneDeployments sleep in this order: what acts on the API server goes before it.
-var controlPlaneDeployments = []string{
-	machinecontrollermanager.Name, resourcemanager.Name, kubecontrollermanager.Name, kubescheduler.Name,
-	vpnseedserver.Name, kubeapiserver.Name,
-}
-
 func ensureHibernated(
 	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, cluster *Cluster, etcds Etcds,
 ) (flow.Outcome, error) {
@@ -58,8 +48,8 @@ func ensureHibernated(
 			return outcome, err
 		}
 	}
-	for _, name := range controlPlaneDeployments {
-		if err := seed.scaleDeployment(ctx, name, 0); err != nil {
+	for _, d := range slices.Backward(Deployments) {
+		if err := seed.scaleDeployment(ctx, d.Name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
