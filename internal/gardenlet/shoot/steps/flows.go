@@ -33,7 +33,8 @@ var Deployments = []Deployment{
 	{Name: machinecontrollermanager.Name, Workers: true},
 }
 
-// Reconcile is the flow that creates, updates, hibernates and wakes up a Shoot.
+// Reconcile is the flow that creates, updates, hibernates and wakes up a Shoot. Its last steps come after all others,
+// except those that stand aside.
 func Reconcile() *flow.Graph[*Scope] {
 	return flow.New(
 		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
@@ -47,8 +48,8 @@ func Reconcile() *flow.Graph[*Scope] {
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
-		RenewAccess, EncryptionAtRest, RestorableFrom, RestartControlPlane, RestartCoreAddons, Hibernate, Isolated,
-	)
+		RenewAccess, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
+	).Then(flow.New(RestorableFrom, Hibernate, Isolated))
 }
 
 // Delete is the flow that deletes a Shoot: it brings up the control plane once more, so that the users' objects in the

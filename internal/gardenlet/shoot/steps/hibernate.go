@@ -23,15 +23,9 @@ import (
 )
 
 // Hibernate scales the control plane down once no node is left. Volumes, the provider's network and the namespace
-// remain.
+// remain. It is one of the last steps of [Reconcile]: no other may need the API server any more, or start it again.
 var Hibernate = &flow.Step[*Scope]{
-	Name: "hibernate",
-	After: []*flow.Step[*Scope]{
-		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager,
-		VPNSeedServer,
-		ShootSystem, GardenObjects, Connection, StaleExtensions, ContainerRuntimes, StaleContainerRuntimes,
-		RenewAccess, EncryptionAtRest,
-	},
+	Name:    "hibernate",
 	SkipIf:  when(awake),
 	Ensure:  use5(ensureHibernated),
 	Recheck: recheck,
