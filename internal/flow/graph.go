@@ -124,8 +124,8 @@ func build[S any](steps []*Step[S], nodeOf func(*Step[S]) *node[S], after map[*S
 }
 
 // Then appends next to g: every node of next without dependencies there waits for all last nodes of g, not counting
-// those that stand aside. It returns a new graph; g and next must not be used any more. It panics if both have a node of
-// the same name.
+// those that stand aside. It returns a new graph; g and next must not be used any more. It panics if both have a node
+// of the same name.
 func (g *Graph[S]) Then(next *Graph[S]) *Graph[S] {
 	has := map[string]bool{}
 	isDependency := map[*node[S]]bool{}

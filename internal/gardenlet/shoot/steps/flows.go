@@ -15,6 +15,10 @@ type Deployment struct {
 	Name string
 	// Workers: only the control planes of Shoots with workers have it.
 	Workers bool
+	// User of its client certificate for the Shoot's API, and the user's Groups; "" if it has none. The credential has the
+	// name of the Deployment.
+	User   string
+	Groups []string
 	// StopsWithAPIServer: it is of no use without the API server, and is scaled to zero with it when the control plane
 	// moves or is deleted.
 	StopsWithAPIServer bool
@@ -24,13 +28,16 @@ type Deployment struct {
 // stops them in the opposite order, so that nothing acts on an API server that is gone.
 var Deployments = []Deployment{
 	{Name: kubeapiserver.Name},
-	{Name: kubecontrollermanager.Name, StopsWithAPIServer: true},
-	{Name: resourcemanager.Name, StopsWithAPIServer: true},
+	{Name: kubecontrollermanager.Name, User: kubecontrollermanager.CommonName, StopsWithAPIServer: true},
+	{
+		Name: resourcemanager.Name, User: resourcemanager.CommonName, Groups: []string{"system:masters"},
+		StopsWithAPIServer: true,
+	},
 	// Nodes look for the tunnel server of the destination as soon as this one has stopped.
 	{Name: vpnseedserver.Name, StopsWithAPIServer: true},
-	{Name: kubescheduler.Name, Workers: true, StopsWithAPIServer: true},
+	{Name: kubescheduler.Name, Workers: true, User: kubescheduler.CommonName, StopsWithAPIServer: true},
 	// A move stops it long before the API server, a deletion removes it with the machines.
-	{Name: machinecontrollermanager.Name, Workers: true},
+	{Name: machinecontrollermanager.Name, Workers: true, User: machinecontrollermanager.CommonName},
 }
 
 // Reconcile is the flow that creates, updates, hibernates and wakes up a Shoot. Its last steps come after all others,
