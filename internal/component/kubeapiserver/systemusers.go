@@ -21,7 +21,8 @@ type systemUser struct {
 }
 
 // systemUsers are left out of the default audit policy if they send requests to the server, and of what webhooks of
-// users decide about if they could be called for them. Existing API servers are replaced when their order changes.
+// users decide about if they could be called for them. Any change, also of the order, replaces the API servers of all
+// Shoots.
 var systemUsers = []systemUser{
 	{name: "system:apiserver", master: true}, // The server itself.
 	{name: kubecontrollermanager.CommonName},
