@@ -316,6 +316,22 @@ func TestThenPutsGraphsBehindEachOther(t *testing.T) {
 	}
 }
 
+// What comes after a graph waits for all of it, except steps that stand aside.
+func TestThenDoesNotWaitForStepsAside(t *testing.T) {
+	a := step("a")
+	b := step("b", a)
+	c := step("c", a)
+	c.Aside = true
+	alone := step("alone")
+	before := step("before")
+	side := step("side", before)
+	side.Aside = true
+	want := "a\nb <- a\nc <- a\nalone\nbefore\nside <- before\nlast <- b, alone, before\n"
+	if diff := cmp.Diff(want, New(a, b, c, alone, before, side).Then(New(step("last"))).Plan(&scope{})); diff != "" {
+		t.Errorf("Plan() mismatch (-want +got):\n%s", diff)
+	}
+}
+
 func TestCodes(t *testing.T) {
 	err := fmt.Errorf("deploy: %w",
 		errors.Join(WithCodes(errors.New("x"), "B", "A"), WithCodes(errors.New("y"), "A"), errors.New("z")))

@@ -15,6 +15,7 @@ type node[S any] struct {
 	after   []*node[S]
 	skip    func(S) string
 	atOnce  bool // Skipped without waiting for what it comes after.
+	aside   bool // Nothing that Then appends waits for it.
 	run     func(context.Context, S) (Outcome, error)
 	limit   time.Duration
 	recheck time.Duration
@@ -34,7 +35,10 @@ func New[S any](steps ...*Step[S]) *Graph[S] {
 		if s.SkipAtOnce && s.SkipIf == nil {
 			panic(fmt.Sprintf("flow: step %q has SkipAtOnce, but no SkipIf", s.Name))
 		}
-		return &node[S]{name: s.Name, skip: s.SkipIf, atOnce: s.SkipAtOnce, run: s.Ensure, limit: s.Limit, recheck: s.Recheck}
+		return &node[S]{
+			name: s.Name, skip: s.SkipIf, atOnce: s.SkipAtOnce, aside: s.Aside, run: s.Ensure, limit: s.Limit,
+			recheck: s.Recheck,
+		}
 	}, predecessors(steps))
 }
 
@@ -119,20 +123,24 @@ func build[S any](steps []*Step[S], nodeOf func(*Step[S]) *node[S], after map[*S
 	return g
 }
 
-// Then appends next to g: every node of next without dependencies there waits for all last nodes of g. It returns a new
-// graph; g and next must not be used any more. It panics if both have a node of the same name.
+// Then appends next to g: every node of next without dependencies there waits for all last nodes of g, not counting
+// those that stand aside. It returns a new graph; g and next must not be used any more. It panics if both have a node
+// of the same name.
 func (g *Graph[S]) Then(next *Graph[S]) *Graph[S] {
 	has := map[string]bool{}
 	isDependency := map[*node[S]]bool{}
 	for _, n := range g.nodes {
 		has[n.name] = true
+		if n.aside {
+			continue
+		}
 		for _, d := range n.after {
 			isDependency[d] = true
 		}
 	}
 	var last []*node[S]
 	for _, n := range g.nodes {
-		if !isDependency[n] {
+		if !isDependency[n] && !n.aside {
 			last = append(last, n)
 		}
 	}

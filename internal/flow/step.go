@@ -19,6 +19,8 @@ type Step[S any] struct {
 	// SkipAtOnce: if the step is skipped, its dependents do not wait for its dependencies. It requires SkipIf, which must
 	// not depend on what other steps do.
 	SkipAtOnce bool
+	// Aside: no step of a graph that [Graph.Then] appends waits for this one, so that its failures hold nothing back.
+	Aside bool
 	// Ensure creates or updates what the step is responsible for. Nil makes the step a barrier.
 	Ensure func(context.Context, S) (Outcome, error)
 	// Remove undoes Ensure in a deletion. Nil means that nothing has to be removed explicitly.

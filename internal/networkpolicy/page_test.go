@@ -30,6 +30,7 @@ import (
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/encryption"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/golden"
 	"hortus.dev/hortus/internal/networkpolicy"
 	"hortus.dev/hortus/local/provider/cloudcontroller"
@@ -90,6 +91,11 @@ func (s *seed) addControlPlane(t *testing.T, namespace string) {
 		cloudcontroller.ShootDeployment(cloudcontroller.Values{Namespace: namespace}))
 	s.add(machinecontrollermanager.Render(machinecontrollermanager.Values{Namespace: namespace})...)
 	s.add(resourcemanager.Render(resourcemanager.Values{Namespace: namespace, Workers: true})...)
+	for _, d := range steps.Deployments {
+		if !slices.ContainsFunc(s.pods, func(p pod) bool { return p.namespace == namespace && p.name == d.Name }) {
+			t.Errorf("Deployment %s of control planes is missing", d.Name)
+		}
+	}
 }
 
 func (s *seed) addChart(t *testing.T, name, namespace string, values map[string]any) {

@@ -11,8 +11,6 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
-	"hortus.dev/hortus/internal/component/machinecontrollermanager"
-	"hortus.dev/hortus/internal/component/shootsystem"
 )
 
 // authorizationSecretName is the prefix of the name of the Secret with the kubeconfigs of the user's webhooks.
@@ -20,20 +18,14 @@ const authorizationSecretName = "kube-apiserver-authorization-kubeconfigs"
 
 const pathAuthorization = "/etc/kubernetes/authorization"
 
-// sparedUsers and sparedGroups are users and groups of the system that webhooks of users do not decide about. Otherwise
-// nodes could not join, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot
-// itself. Members of system:masters are authorized before any webhook.
-var (
-	// The last one is the user as whom the API server reads logs and opens shells at kubelets.
-	sparedUsers = []string{
-		"system:kube-controller-manager", "system:kube-scheduler", machinecontrollermanager.CommonName,
-		shootsystem.UserKubeletClient,
-	}
-	sparedGroups = []string{
-		corev1beta1.KubeletsGroup, corev1beta1.BootstrappersGroup, corev1beta1.NodeAgentsGroup,
-		"system:serviceaccounts:kube-system",
-	}
-)
+// sparedGroups are groups of the system that webhooks of users do not decide about, like [sparedUsers]. Otherwise nodes
+// could not join, and nothing could be repaired, while a webhook does not answer, which may run in the Shoot itself.
+// Members of system:masters are authorized before any webhook. The default audit policy leaves out the same groups,
+// except bootstrappers: it logs which machines join.
+var sparedGroups = []string{
+	corev1beta1.KubeletsGroup, corev1beta1.BootstrappersGroup, corev1beta1.NodeAgentsGroup,
+	"system:serviceaccounts:kube-system",
+}
 
 // spare is the match condition of a webhook that excludes them. It also excludes the paths of health checks: otherwise
 // the server would be restarted because of a webhook that does not answer.
@@ -41,7 +33,7 @@ func spare() string {
 	list := func(names []string) string { return "['" + strings.Join(names, "', '") + "']" }
 	return fmt.Sprintf("!(request.user in %s) && !request.groups.exists(g, g in %s) && "+
 		"!(has(request.nonResourceAttributes) && request.nonResourceAttributes.path in %s)",
-		list(sparedUsers), list(sparedGroups), list(healthPaths))
+		list(sparedUsers()), list(sparedGroups), list(healthPaths))
 }
 
 // authorizationConfiguration is the user's, or "" if there is none: the webhooks come first, since after RBAC they

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -15,10 +16,13 @@ import (
 // healthPaths can be requested without credentials, because the kubelet of the seed has none for the Shoot.
 var healthPaths = []string{"/livez", "/readyz", "/healthz"}
 
-// defaultAuditPolicy is for Shoots without one.
-//
 //go:embed audit-policy.yaml
-var defaultAuditPolicy string
+var auditPolicyFile string
+
+// defaultAuditPolicy is for Shoots without one.
+func defaultAuditPolicy() string {
+	return strings.Replace(auditPolicyFile, "${UNLOGGED_USERS}", strings.Join(unloggedUsers(), "\n  - "), 1)
+}
 
 // configFiles renders the files of the ConfigMap.
 func configFiles(v Values) (map[string]string, error) {
@@ -34,7 +38,7 @@ func configFiles(v Values) (map[string]string, error) {
 		keyAuthentication: authentication, keyAudit: v.AuditPolicy, keyEgress: egressSelectorConfiguration(),
 	}
 	if v.AuditPolicy == "" {
-		files[keyAudit] = defaultAuditPolicy
+		files[keyAudit] = defaultAuditPolicy()
 	}
 	if authorization != "" {
 		files[keyAuthorization] = authorization

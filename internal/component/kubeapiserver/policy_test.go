@@ -1,16 +1,50 @@
 package kubeapiserver
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
+// TestSystemIsTheSameForAuditAndWebhooks: the default audit policy leaves out exactly the groups that webhooks are not
+// called for, except bootstrappers, and the users that send requests.
+func TestSystemIsTheSameForAuditAndWebhooks(t *testing.T) {
+	loaded, err := policy.LoadPolicyFromBytes([]byte(defaultAuditPolicy()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users, groups []string
+	for _, rule := range loaded.Rules {
+		if rule.Level == audit.LevelNone {
+			users, groups = append(users, rule.Users...), append(groups, rule.UserGroups...)
+		}
+	}
+	if diff := cmp.Diff(unloggedUsers(), users); diff != "" {
+		t.Errorf("users (-list +policy):\n%s", diff)
+	}
+	spared := slices.DeleteFunc(slices.Clone(sparedGroups),
+		func(group string) bool { return group == corev1beta1.BootstrappersGroup })
+	slices.Sort(spared)
+	slices.Sort(groups)
+	if diff := cmp.Diff(spared, groups); diff != "" {
+		t.Errorf("groups (-webhooks +policy):\n%s", diff)
+	}
+	for _, u := range systemUsers {
+		if u.master && u.atKubelets {
+			t.Errorf("%s is in neither", u.name)
+		}
+	}
+}
+
 func TestDefaultAuditPolicy(t *testing.T) {
-	loaded, err := policy.LoadPolicyFromBytes([]byte(defaultAuditPolicy))
+	loaded, err := policy.LoadPolicyFromBytes([]byte(defaultAuditPolicy()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,9 @@ import (
 // Name of the Deployment, the ServiceAccount and the roles.
 const Name = "gardener-resource-manager"
 
+// CommonName of the client certificate for the Shoot's API, in which it may do everything.
+const CommonName = "gardener.cloud:system:" + Name
+
 // configMapName holds the kubeconfig for the Shoot.
 const configMapName = "gardener-resource-manager-kubeconfig"
 

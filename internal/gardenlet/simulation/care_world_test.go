@@ -174,16 +174,13 @@ func (w *careWorld) showControlPlane(seed *careSeed) error {
 		replicas, ready = 0, 0
 	}
 	var errs []error
-	for _, name := range []string{
-		"kube-apiserver", "kube-controller-manager", "gardener-resource-manager", "vpn-seed-server", "kube-scheduler",
-		"machine-controller-manager",
-	} {
-		d := named[appsv1.Deployment](controlPlane, name)
-		wanted := seed.exists && !(name == "kube-scheduler" && w.causes[noScheduler])
+	for _, deployment := range steps.Deployments {
+		d := named[appsv1.Deployment](controlPlane, deployment.Name)
+		wanted := seed.exists && !(d.Name == "kube-scheduler" && w.causes[noScheduler])
 		errs = append(errs, put(c, d, wanted, func() {
 			d.Spec.Replicas, d.Status.ObservedGeneration = &replicas, max(1, d.Generation)
 			d.Status.AvailableReplicas = ready
-			if name == "kube-controller-manager" && w.causes[fewReplicas] {
+			if d.Name == "kube-controller-manager" && w.causes[fewReplicas] {
 				d.Status.AvailableReplicas = 0
 			}
 		}))

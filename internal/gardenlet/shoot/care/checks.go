@@ -10,6 +10,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component/managedresource"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
 // Reasons of conditions.
@@ -79,11 +80,13 @@ func apiServer(o *Observed) Finding {
 	return good("HealthzRequestSucceeded", "API server /healthz endpoint responded with success status code.")
 }
 
-// requiredDeployments of a control plane.
+// requiredDeployments are the names of the Deployments of a control plane. The first unhealthy one is reported.
 func requiredDeployments(o *Observed) []string {
-	names := []string{"kube-apiserver", "kube-controller-manager", "gardener-resource-manager", "vpn-seed-server"}
-	if !o.workerless() {
-		names = append(names, "kube-scheduler", "machine-controller-manager")
+	var names []string
+	for _, d := range steps.Deployments {
+		if !d.Workers || !o.workerless() {
+			names = append(names, d.Name)
+		}
 	}
 	return names
 }

@@ -2,12 +2,14 @@ package care
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,6 +20,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/etcdbackup"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
 
@@ -98,6 +101,23 @@ func lease(name string, renewed time.Time) Lease {
 	return leaseOf(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{
 		RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40)),
 	}})
+}
+
+// TestEveryDeploymentIsRequired: a control plane is unhealthy without any of its Deployments.
+func TestEveryDeploymentIsRequired(t *testing.T) {
+	for _, d := range steps.Deployments {
+		o := healthyShoot()
+		o.Deployments = slices.DeleteFunc(o.Deployments, func(have appsv1.Deployment) bool { return have.Name == d.Name })
+		want := bad("DeploymentMissing", "Missing required deployment: "+d.Name+".")
+		if diff := cmp.Diff(want, check(o, Settings{}, corev1beta1.ShootControlPlaneHealthy)); diff != "" {
+			t.Errorf("without %s (-want +got):\n%s", d.Name, diff)
+		}
+		o.Shoot.Spec.Provider.Workers = nil
+		healthy := check(o, Settings{}, corev1beta1.ShootControlPlaneHealthy).Status == corev1beta1.ConditionTrue
+		if healthy != d.Workers {
+			t.Errorf("a Shoot without workers and without %s is healthy: %t, want %t", d.Name, healthy, d.Workers)
+		}
+	}
 }
 
 func TestConditions(t *testing.T) {

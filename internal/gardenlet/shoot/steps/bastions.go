@@ -11,11 +11,12 @@ import (
 )
 
 // Bastions belong to Bastions of the garden, and are made by another controller. They leave the network of the Shoot
-// before it is deleted, and end with the SSH access to nodes.
+// before it is deleted, and end with the SSH access to nodes. No other part of the Shoot depends on them.
 var (
 	Bastions = &flow.Step[*Scope]{
 		Name:    "bastions",
 		After:   []*flow.Step[*Scope]{Infrastructure},
+		Aside:   true,
 		SkipIf:  when(workerless),
 		Ensure:  use3(ensureBastions),
 		Remove:  use2(removeBastions),

@@ -15,9 +15,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/etcd"
-	"hortus.dev/hortus/internal/component/kubecontrollermanager"
-	"hortus.dev/hortus/internal/component/kubescheduler"
-	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/component/shootsystem"
 	"hortus.dev/hortus/internal/component/vpnseedserver"
@@ -133,10 +131,12 @@ func desiredCredentials(s *Values) []credential {
 		certificate(nameEtcdClient, "etcd-client", nameCAEtcd, pki.Client, nil),
 		certificate(nameEtcdPeer, "etcd-peer", nameCAEtcdPeer, pki.Server|pki.Client, etcd.PeerDNSNames(s.Namespace)),
 		certificate(nameKubeAggregator, "system:kube-aggregator", nameCAFrontProxy, pki.Client, nil),
-		certificate(kubecontrollermanager.Name, kubecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
-		certificate(resourcemanager.Name, "gardener.cloud:system:gardener-resource-manager", nameCAClient, pki.Client, nil,
-			"system:masters"),
-		certificate(nameGardener, "gardener.cloud:system:gardenlet", nameCAClient, pki.Client, nil, "system:masters"),
+		certificate(nameGardener, kubeapiserver.UserGardenlet, nameCAClient, pki.Client, nil, "system:masters"),
+	}
+	for _, d := range Deployments {
+		if d.User != "" && !(d.Workers && s.Workerless()) {
+			list = append(list, certificate(d.Name, d.User, nameCAClient, pki.Client, nil, d.Groups...))
+		}
 	}
 	// The API server of every Shoot reaches the outside through its tunnel server.
 	list = append(list,
@@ -150,8 +150,6 @@ func desiredCredentials(s *Values) []credential {
 	list = append(list,
 		credential{secretsmanager.CA{Name: nameCAKubelet, CommonName: "kubelet"}, ca},
 		credential{secretsmanager.CA{Name: nameCAMetricsServer, CommonName: "metrics-server"}, ca},
-		certificate(kubescheduler.Name, kubescheduler.CommonName, nameCAClient, pki.Client, nil),
-		certificate(machinecontrollermanager.Name, machinecontrollermanager.CommonName, nameCAClient, pki.Client, nil),
 		credential{config: secretsmanager.Certificate{
 			Name: nameKubeletClient, CommonName: shootsystem.UserKubeletClient, SignedBy: nameCAKubelet, Usage: pki.Client,
 			Validity: certificateValidity, ForOldPeers: true, // For logs and shells on nodes that have not been replaced yet.

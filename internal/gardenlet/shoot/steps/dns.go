@@ -26,10 +26,12 @@ var DNSInternal = &flow.Step[*Scope]{
 	}),
 }
 
-// DNSExternal is the DNS record by which users find the API server.
+// DNSExternal is the DNS record by which users find the API server. Its zone may belong to the user, and nothing else
+// needs the record: without it a Shoot can be hibernated, and be restored from its backups.
 var DNSExternal = &flow.Step[*Scope]{
 	Name:   "dns-external",
 	After:  []*flow.Step[*Scope]{References, GatewayAddress},
+	Aside:  true,
 	SkipIf: when(asleep, withoutExternalDomain),
 	Ensure: use4(ensureDNSExternal),
 	Remove: use2(func(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {

@@ -1,10 +1,47 @@
 package steps
 
 import (
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/component/kubecontrollermanager"
+	"hortus.dev/hortus/internal/component/kubescheduler"
+	"hortus.dev/hortus/internal/component/machinecontrollermanager"
+	"hortus.dev/hortus/internal/component/resourcemanager"
+	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
 )
 
-// Reconcile is the flow that creates, updates, hibernates and wakes up a Shoot.
+// Deployment is one of the Deployments that steps create in the namespace of a control plane.
+type Deployment struct {
+	Name string
+	// Workers: only the control planes of Shoots with workers have it.
+	Workers bool
+	// User of its client certificate for the Shoot's API, and the user's Groups; "" if it has none. The credential has the
+	// name of the Deployment.
+	User   string
+	Groups []string
+	// StopsWithAPIServer: it is of no use without the API server, and is scaled to zero with it when the control plane
+	// moves or is deleted.
+	StopsWithAPIServer bool
+}
+
+// Deployments are all of them. The API server comes first: whether the others are healthy depends on it. Hibernation
+// stops them in the opposite order, so that nothing acts on an API server that is gone.
+var Deployments = []Deployment{
+	{Name: kubeapiserver.Name},
+	{Name: kubecontrollermanager.Name, User: kubecontrollermanager.CommonName, StopsWithAPIServer: true},
+	{
+		Name: resourcemanager.Name, User: resourcemanager.CommonName, Groups: []string{"system:masters"},
+		StopsWithAPIServer: true,
+	},
+	// Nodes look for the tunnel server of the destination as soon as this one has stopped.
+	{Name: vpnseedserver.Name, StopsWithAPIServer: true},
+	{Name: kubescheduler.Name, Workers: true, User: kubescheduler.CommonName, StopsWithAPIServer: true},
+	// A move stops it long before the API server, a deletion removes it with the machines.
+	{Name: machinecontrollermanager.Name, Workers: true, User: machinecontrollermanager.CommonName},
+}
+
+// Reconcile is the flow that creates, updates, hibernates and wakes up a Shoot. Its last steps come after all others,
+// except those that stand aside.
 func Reconcile() *flow.Graph[*Scope] {
 	return flow.New(
 		RequiredExtensions, Namespace, BackupEntry, ClusterIdentity, CloudCredentials, Credentials, GardenObjects, References,
@@ -18,8 +55,8 @@ func Reconcile() *flow.Graph[*Scope] {
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
-		RenewAccess, EncryptionAtRest, RestorableFrom, RestartControlPlane, RestartCoreAddons, Hibernate, Isolated,
-	)
+		RenewAccess, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
+	).Then(flow.New(RestorableFrom, Hibernate, Isolated))
 }
 
 // Delete is the flow that deletes a Shoot: it brings up the control plane once more, so that the users' objects in the

@@ -1,12 +1,15 @@
 package steps
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/component/kubeapiserver"
+	"hortus.dev/hortus/internal/encryption"
 	"hortus.dev/hortus/internal/golden"
 )
 
@@ -120,4 +123,20 @@ func TestPlans(t *testing.T) {
 	golden.Bytes(t, "plan/stop-leftover.txt", []byte(StopLeftover().Plan(testScope("pool"))))
 	golden.Bytes(t, "plan/remove-leftover.txt", []byte(RemoveLeftover().Plan(testScope("pool"))))
 	golden.Bytes(t, "plan/force-delete.txt", []byte(ForceDelete().Plan(with(testScope("pool"), deleting))))
+}
+
+// TestUsersOfDeploymentsBelongToTheSystem: the API server knows the users of all Deployments as users of the system.
+func TestUsersOfDeploymentsBelongToTheSystem(t *testing.T) {
+	server, err := kubeapiserver.Render(kubeapiserver.Values{Encryption: encryption.Target{
+		Resources: []string{"secrets"}, Writer: encryption.Provider{Cipher: encryption.AESCBC, Key: "k"},
+		Keys: map[string]string{"k": "c2VjcmV0"},
+	}.Config()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range Deployments {
+		if d.User != "" && !strings.Contains(server.ConfigMap.Data["audit-policy.yaml"], "\n  - "+d.User+"\n") {
+			t.Errorf("%s: the audit policy does not leave out user %q; it is not in the table of system users", d.Name, d.User)
+		}
+	}
 }

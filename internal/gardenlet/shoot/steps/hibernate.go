@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,25 +18,14 @@ import (
 	"hortus.dev/hortus/internal/boundedlist"
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
-	"hortus.dev/hortus/internal/component/kubecontrollermanager"
-	"hortus.dev/hortus/internal/component/kubescheduler"
-	"hortus.dev/hortus/internal/component/machinecontrollermanager"
-	"hortus.dev/hortus/internal/component/resourcemanager"
-	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
 )
 
 // Hibernate scales the control plane down once no node is left. Volumes, the provider's network and the namespace
-// remain.
+// remain. It is one of the last steps of [Reconcile]: no other may need the API server any more, or start it again.
 var Hibernate = &flow.Step[*Scope]{
-	Name: "hibernate",
-	After: []*flow.Step[*Scope]{
-		Worker, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker, KubeControllerManager, KubeScheduler, ResourceManager,
-		VPNSeedServer,
-		ShootSystem, GardenObjects, Connection, StaleExtensions, ContainerRuntimes, StaleContainerRuntimes,
-		RenewAccess, EncryptionAtRest,
-	},
+	Name:    "hibernate",
 	SkipIf:  when(awake),
 	Ensure:  use5(ensureHibernated),
 	Recheck: recheck,
@@ -43,12 +33,6 @@ var Hibernate = &flow.Step[*Scope]{
 }
 
 func awake(s *Values) string { return reasonIf(!s.Shoot.HibernationEnabled(), "not hibernated") }
-
-// controlPlaneDeployments sleep in this order: what acts on the API server goes before it.
-var controlPlaneDeployments = []string{
-	machinecontrollermanager.Name, resourcemanager.Name, kubecontrollermanager.Name, kubescheduler.Name,
-	vpnseedserver.Name, kubeapiserver.Name,
-}
 
 func ensureHibernated(
 	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, cluster *Cluster, etcds Etcds,
@@ -58,8 +42,8 @@ func ensureHibernated(
 			return outcome, err
 		}
 	}
-	for _, name := range controlPlaneDeployments {
-		if err := seed.scaleDeployment(ctx, name, 0); err != nil {
+	for _, d := range slices.Backward(Deployments) {
+		if err := seed.scaleDeployment(ctx, d.Name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}

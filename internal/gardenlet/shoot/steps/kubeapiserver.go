@@ -244,7 +244,7 @@ func removeKubeAPIServer(ctx context.Context, seed *Seed) (flow.Outcome, error) 
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	for _, name := range stoppedWithAPIServer {
+	for _, name := range stoppedWithAPIServer() {
 		if err := seed.scaleDeployment(ctx, name, 0); err != nil {
 			return flow.Outcome{}, err
 		}

@@ -14,11 +14,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component/etcd"
-	"hortus.dev/hortus/internal/component/kubecontrollermanager"
-	"hortus.dev/hortus/internal/component/kubescheduler"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
-	"hortus.dev/hortus/internal/component/resourcemanager"
-	"hortus.dev/hortus/internal/component/vpnseedserver"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/kube"
@@ -166,14 +162,8 @@ func ensureMachineControllerStopped(ctx context.Context, seed *Seed) (flow.Outco
 	return flow.Done(), nil
 }
 
-// stoppedWithAPIServer are of no use without the API server. The tunnel's server ends so that the nodes look for the
-// new one.
-var stoppedWithAPIServer = []string{
-	vpnseedserver.Name, kubecontrollermanager.Name, kubescheduler.Name, resourcemanager.Name,
-}
-
 func ensureKubeAPIServerStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
-	if ended, err := stopKubeAPIServer(ctx, seed, stoppedWithAPIServer...); err != nil || !ended {
+	if ended, err := stopKubeAPIServer(ctx, seed, stoppedWithAPIServer()...); err != nil || !ended {
 		return waitingOr(waitAPIServer, "The API server is being stopped", err)
 	}
 	return flow.Done(), nil

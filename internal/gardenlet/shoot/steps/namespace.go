@@ -62,11 +62,8 @@ func applyNamespace(
 // Isolated comes last: only now do all pods of a control plane that an older version has created have the labels that
 // network policies require.
 var Isolated = &flow.Step[*Scope]{
-	Name: "isolated",
-	After: []*flow.Step[*Scope]{
-		Hibernate, RestartControlPlane, VPNSeedServer, ExtensionsAfterWorker, ExtensionsAfterKubeAPIServer, ControlPlane,
-		EtcdReady,
-	},
+	Name:  "isolated",
+	After: []*flow.Step[*Scope]{Hibernate},
 	Ensure: use2(func(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 		old := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 		if _, err := kube.Exists(ctx, seed, old); err != nil {

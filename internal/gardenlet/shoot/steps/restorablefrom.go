@@ -15,14 +15,10 @@ import (
 )
 
 // RestorableFrom records in the BackupEntry the earliest point to which backups can be restored, once the Shoot is
-// complete for the first time. Any earlier point would be a cluster without nodes. A change of the encryption moves the
-// point, see EncryptionAtRest.
+// complete for the first time, so it is one of the last steps of [Reconcile]. Any earlier point would be a cluster
+// without nodes. A change of the encryption moves the point, see EncryptionAtRest.
 var RestorableFrom = &flow.Step[*Scope]{
-	Name: "restorable-from",
-	After: []*flow.Step[*Scope]{
-		BackupEntry, SystemComponentsReady, Tunnel, NodesUpdated, ExtensionsAfterKubeAPIServer, ExtensionsAfterWorker,
-		ContainerRuntimes, KubeControllerManager, KubeScheduler, EncryptionAtRest,
-	},
+	Name:    "restorable-from",
 	SkipIf:  when(withoutBackup, asleep, hibernating, skipReadiness, leaving),
 	Ensure:  use3(ensureRestorableFrom),
 	Recheck: recheck,

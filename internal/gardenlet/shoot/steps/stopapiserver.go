@@ -45,6 +45,17 @@ func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool,
 	return len(pods) == 0, err
 }
 
+// stoppedWithAPIServer are the names of the Deployments that stop with the API server.
+func stoppedWithAPIServer() []string {
+	var names []string
+	for _, d := range Deployments {
+		if d.StopsWithAPIServer {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
 // releasePods pauses a Deployment, so that it makes no ReplicaSet, and deletes its ReplicaSets, but not their pods. It
 // reports whether the pods have no controller.
 func releasePods(ctx context.Context, seed *Seed, d *appsv1.Deployment) (bool, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
 func TestWorkerlessShootIsCreatedAndDeleted(t *testing.T) {
@@ -263,13 +265,9 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 		w.must(err)
 		return string(volumes)
 	}
-	parts := []string{
-		"kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-controller-manager",
-		"gardener-resource-manager",
-	}
 	before := map[string]string{}
-	for _, part := range parts {
-		before[part] = mounted(part)
+	for _, d := range steps.Deployments {
+		before[d.Name] = mounted(d.Name)
 	}
 	w.fail["Infrastructure"] = corev1beta1.ErrorInfraDependencies // The error may heal, so attempts continue.
 	w.clock.Step(300 * 24 * time.Hour)
@@ -280,8 +278,8 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 		if succeeded(s) {
 			t.Fatal("the infrastructure has not failed")
 		}
-		for _, part := range parts {
-			if mounted(part) == before[part] {
+		for name, volumes := range before {
+			if mounted(name) == volumes {
 				return false
 			}
 		}
@@ -293,10 +291,20 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)
-	replicas := func() int32 {
-		d := &appsv1.Deployment{}
-		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "kube-apiserver"}, d))
-		return *d.Spec.Replicas
+	// All Deployments of the control plane are those in the table, and have the replicas.
+	checkReplicas := func(want int32) {
+		t.Helper()
+		list, wanted, got := &appsv1.DeploymentList{}, map[string]int32{}, map[string]int32{}
+		w.must(w.Client.List(w.ctx, list, client.InNamespace(s.Status.TechnicalID)))
+		for _, d := range steps.Deployments {
+			wanted[d.Name] = want
+		}
+		for _, d := range list.Items {
+			got[d.Name] = *d.Spec.Replicas
+		}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("replicas of the control plane's Deployments (-want +got):\n%s", diff)
+		}
 	}
 	hibernate := func(enabled bool) {
 		before := s.DeepCopy()
@@ -316,9 +324,10 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 			Spec:       corev1.PodSpec{NodeName: "gone"}, Status: corev1.PodStatus{Phase: phase},
 		}))
 	}
+	checkReplicas(1)
 	hibernate(true)
-	if replicas() != 0 || !s.Status.IsHibernated {
-		t.Errorf("API server has %d replicas, hibernated is %t", replicas(), s.Status.IsHibernated)
+	if checkReplicas(0); !s.Status.IsHibernated {
+		t.Error("the status does not say that the Shoot is hibernated")
 	}
 	left := &corev1.PodList{}
 	w.must(w.user.List(w.ctx, left))
@@ -328,12 +337,10 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	}
 	w.clock.Step(time.Hour)
 	s = w.run(s, succeeded)
-	if replicas() != 0 {
-		t.Error("the periodic reconciliation woke the Shoot up")
-	}
+	checkReplicas(0) // The periodic reconciliation wakes nothing up.
 	hibernate(false)
-	if replicas() != 1 || s.Status.IsHibernated {
-		t.Errorf("API server has %d replicas, hibernated is %t", replicas(), s.Status.IsHibernated)
+	if checkReplicas(1); s.Status.IsHibernated {
+		t.Error("the status says that the Shoot is hibernated")
 	}
 	w.delete(s)
 	w.run(s, gone)
