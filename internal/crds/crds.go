@@ -79,7 +79,8 @@ func Policies() []*unstructured.Unstructured {
 	return out
 }
 
-// protectedResources are those of all kinds of the contract but Cluster, which is a copy: nothing outside belongs to it.
+// protectedResources are those of all kinds of the contract but Cluster, which is a copy: nothing outside belongs to
+// it.
 func protectedResources() []string {
 	var plurals []string
 	for _, crd := range Get(Extensions) {

@@ -110,8 +110,8 @@ func TestServerEnforces(t *testing.T) {
 	}
 }
 
-// TestPoliciesProtectEveryKind: objects of every kind of the contract but Cluster are deleted only after a confirmation,
-// and keep their spec from then on.
+// TestPoliciesProtectEveryKind: objects of every kind of the contract but Cluster are deleted only after a
+// confirmation, and keep their spec from then on.
 func TestPoliciesProtectEveryKind(t *testing.T) {
 	definitions := crds.Get(crds.Extensions)
 	for _, crd := range definitions {

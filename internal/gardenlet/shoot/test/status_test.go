@@ -47,7 +47,8 @@ func TestStatusIsWrittenOncePerPass(t *testing.T) {
 	t.Logf("%d writes in %d passes", writes, passes)
 }
 
-// TestEndOfAnOperationKeepsNewFindings: what care and extensions write while an operation ends is not overwritten.
+// TestEndOfAnOperationKeepsNewFindings: what care, extensions and users write while an operation ends is not
+// overwritten.
 func TestEndOfAnOperationKeepsNewFindings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,12 +66,15 @@ func TestEndOfAnOperationKeepsNewFindings(t *testing.T) {
 	}
 	direct, err := client.NewWithWatch(w.Config, client.Options{Scheme: w.Scheme, Mapper: w.Client.RESTMapper()})
 	w.must(err)
-	set := func(ctx context.Context, key client.ObjectKey, conditions []corev1beta1.Condition) {
+	set := func(ctx context.Context, key client.ObjectKey, conditions []corev1beta1.Condition, task string) {
 		shoot := &corev1beta1.Shoot{}
 		w.must(direct.Get(ctx, key, shoot))
 		before := shoot.DeepCopy()
 		shoot.Status.Conditions = conditions
 		w.must(direct.Status().Patch(ctx, shoot, client.MergeFrom(before)))
+		before = shoot.DeepCopy()
+		metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, corev1beta1.AnnotationShootTasks, task)
+		w.must(direct.Patch(ctx, shoot, client.MergeFrom(before)))
 	}
 	found := false
 	shoot := w.run(w.newShoot(), succeeded)
@@ -81,13 +85,17 @@ func TestEndOfAnOperationKeepsNewFindings(t *testing.T) {
 		) error {
 			if s, ok := o.(*corev1beta1.Shoot); ok && succeeded(s) && !found {
 				found = true
-				set(ctx, client.ObjectKeyFromObject(s), then)
+				set(ctx, client.ObjectKeyFromObject(s), then, corev1beta1.ShootTaskRestartControlPlanePods)
 			}
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
-	set(t.Context(), client.ObjectKeyFromObject(shoot), first)
+	set(t.Context(), client.ObjectKeyFromObject(shoot), first, corev1beta1.ShootTaskDeployInfrastructure)
 	shoot = w.run(w.changeSpec(shoot), succeeded)
+	if task := w.latest(shoot).Annotations[corev1beta1.AnnotationShootTasks]; task !=
+		corev1beta1.ShootTaskRestartControlPlanePods {
+		t.Errorf("tasks are %q, want the one that was added at the end", task)
+	}
 	var got []string
 	for _, c := range w.latest(shoot).Status.Conditions {
 		got = append(got, string(c.Type)+" "+string(c.Status)+" "+c.Message)
