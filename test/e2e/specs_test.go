@@ -3,11 +3,11 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,14 +68,16 @@ func componentPrograms(t *testing.T, folder string) map[string]string {
 }
 
 // runSpecs runs specs of the Shoot's minor version and returns the result of each, including those that are skipped. A
-// spec that fails also fails the test. The kubeconfig is changed to the server's name, because the tests ignore
+// spec that fails also fails the test. Their kubeconfig has the server's name, because the tests ignore
 // tls-server-name.
-func runSpecs(t *testing.T, kubeconfig string, s specRun) []specs.Result {
+func runSpecs(t *testing.T, shoot string, s specRun) []specs.Result {
 	t.Helper()
 	folder := t.TempDir()
 	hosts, report := filepath.Join(folder, "hosts"), filepath.Join(folder, "report.json")
-	nodes, version := namesOfNodes(t, kubeconfig), serverVersion(t, kubeconfig) // Before the name of the server changes.
-	nameServer(t, kubeconfig, hosts)
+	kubeconfig := shootKubeconfig(t, shoot)
+	nodes, version := namesOfNodes(t, kubeconfig), serverVersion(t, kubeconfig)
+	kubeconfig = filepath.Join(folder, "kubeconfig")
+	resolvedKubeconfig(t, shoot, kubeconfig, hosts)
 	programs := componentPrograms(t, specsComponent(version))
 	absolute := func(file string) string {
 		path, err := filepath.Abs(file)
@@ -140,23 +142,24 @@ func specLog(t *testing.T) *os.File {
 	return file
 }
 
-// nameServer changes the server in a kubeconfig to the name in its certificate, and writes a hosts file with this name.
-func nameServer(t *testing.T, kubeconfig, hosts string) {
+// resolvedKubeconfig writes a kubeconfig with the server's name, and a hosts file with this name.
+func resolvedKubeconfig(t *testing.T, shoot, kubeconfig, hosts string) {
 	t.Helper()
-	view := func(field string) string {
-		return kubectl(t, kubeconfig, "config", "view", "--minify", "-o", "jsonpath={."+field+"}")
-	}
-	server, err := url.Parse(view("clusters[0].cluster.server"))
+	command := exec.CommandContext(t.Context(), filepath.Join(repository, ".build", "hortus"), "kubeconfig", "shoot",
+		shoot, "-n", projectNS, "--resolve", "--expiration", "24h")
+	var line bytes.Buffer
+	command.Stderr = &line
+	out, err := command.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, line.String())
 	}
-	host := view("clusters[0].cluster.tls-server-name")
-	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", server.Hostname(), host),
-		0o644); err != nil {
-		t.Fatal(err)
+	for file, data := range map[string][]byte{
+		kubeconfig: out, hosts: append([]byte("127.0.0.1 localhost\n"), line.Bytes()...),
+	} {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	named := "https://" + strings.Replace(server.Host, server.Hostname(), host, 1)
-	kubectl(t, kubeconfig, "config", "set-cluster", view("clusters[0].name"), "--server="+named)
 }
 
 // namesOfNodes returns names and addresses of the nodes.

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,8 +54,43 @@ func keepState(t *testing.T) {
 			"app in (gardenlet, hortus-apiserver, hortus-controller-manager, hortus-scheduler, hortus-etcd)")
 		ask(cluster, "kube-system.log", "-n", "kube-system", "logs", "--prefix", "--tail=2000", "-l",
 			"component in (etcd, kube-apiserver)")
+		keepShoots(t, cluster, keep, ask)
 	}
 	ask("garden", "shoots.yaml", "get", "shoots,seeds,projects,managedseeds,controllerinstallations", "--all-namespaces",
 		"-o", "yaml")
 	t.Logf("the state of the landscape is in %s", filepath.Join(".build", "stories", story))
+}
+
+// keepShoots keeps the logs of the control planes on a Seed, and the nodes, pods and events of the Shoots in the
+// project of the stories.
+func keepShoots(
+	t *testing.T, seed string, keep func(file, program string, args ...string),
+	ask func(cluster, file string, args ...string),
+) {
+	t.Helper()
+	out, err := kubectlE(t, kubeconfigOf(seed), "--request-timeout=30s", "get", "namespaces", "-o",
+		"jsonpath={.items[*].metadata.name}")
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	for _, namespace := range strings.Fields(out) {
+		if !strings.HasPrefix(namespace, "shoot--") {
+			continue
+		}
+		ask(seed, namespace+".log", "-n", namespace, "logs", "--prefix", "--tail=2000", "--max-log-requests=40",
+			"--all-containers", "-l", "app")
+		name, ours := strings.CutPrefix(namespace, "shoot--dev--")
+		if !ours {
+			continue
+		}
+		kubeconfig, err := run(t, filepath.Join(repository, ".build", "hortus"), "kubeconfig", "shoot", name, "-n", projectNS)
+		file := filepath.Join(t.TempDir(), name+".kubeconfig")
+		if err = errors.Join(err, os.WriteFile(file, []byte(kubeconfig), 0o600)); err != nil {
+			t.Log(err)
+			continue
+		}
+		keep(namespace+"-objects.txt", kubectlPath(t), "--kubeconfig", file, "--request-timeout=30s", "get",
+			"nodes,pods,events", "--all-namespaces", "-o", "wide")
+	}
 }

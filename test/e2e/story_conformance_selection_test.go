@@ -95,7 +95,7 @@ func TestConformanceSelection(t *testing.T) {
 	for _, s := range selectedSpecs {
 		names = append(names, regexp.QuoteMeta("[sig-"+s.sig+"] "+s.spec))
 	}
-	results := runSpecs(t, shootKubeconfig(t, name), specRun{focus: strings.Join(names, "|"), side: 4})
+	results := runSpecs(t, name, specRun{focus: strings.Join(names, "|"), side: 4})
 	for _, s := range selectedSpecs {
 		passed := 0
 		for _, r := range results {

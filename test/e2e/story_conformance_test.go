@@ -40,9 +40,8 @@ func TestConformance(t *testing.T) {
 		// The second part runs even if the first fails.
 		t.Run(part.name, func(t *testing.T) {
 			part.patience = 3 * time.Hour
-			kubeconfig := shootKubeconfig(t, name)
-			version := serverVersion(t, kubeconfig)
-			results := runSpecs(t, kubeconfig, part.specRun)
+			version := serverVersion(t, shootKubeconfig(t, name))
+			results := runSpecs(t, name, part.specRun)
 			ran += len(results) - specs.Count(results)[specs.NotRun]
 			if err := specs.Record(filepath.Join(repository, "docs"), version, results); err != nil {
 				t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	watchtools "k8s.io/client-go/tools/watch"
 )
+
+// beforeDefaults is less than the defaults of machineHealthTimeout and machineCreationTimeout, which are 10 min: a
+// machine that is replaced earlier is replaced because of the timeout of its pool.
+const beforeDefaults = 9 * time.Minute
 
 // TestMachinesThatFail has one machine lose its hardware, one report a bad condition, one never join, and two run pods
 // that must not be evicted. Each is replaced after the timeout of its pool, and the Shoot reports what it waits for
@@ -61,13 +66,14 @@ func TestMachinesThatFail(t *testing.T) {
 		},
 		"the machine that does not join is named": func(o *unstructured.Unstructured) bool {
 			_, text, found := strings.Cut(lastOperation(o, "description"), `machine "shoot--dev--failing-late-`)
-			return found && strings.Contains(text, "has not joined")
+			return found && strings.Contains(text, "has not joined") && strings.Contains(text, "(replaced after 1m0s)")
 		},
 		"the budget that holds up a drain is named": func(o *unstructured.Unstructured) bool {
 			return strings.Contains(statusText(o), "pod disruption budget default/unwilling")
 		},
 	})
 	lose(t, first["dying"].Name)
+	died := time.Now()
 	for _, pool := range []string{"rusty", "patient"} {
 		kubectl(t, kubeconfig, "patch", "node", first[pool].Name, "--subresource=status", "--type=strategic", "-p",
 			`{"status":{"conditions":[{"type":"Rusty","status":"True","reason":"Rain","message":"It has rained."}]}}`)
@@ -97,6 +103,7 @@ func TestMachinesThatFail(t *testing.T) {
 		return nil
 	})
 	lose(t, late)
+	lost := time.Now()
 	step(t, "pods that must not be evicted delay a rolling update no longer than the timeout of their pool", func(t *testing.T) {
 		seen(t, "the budget that holds up a drain is named")
 		for pool, deployment := range map[string]string{"held": "unwilling", "patient": "needed"} {
@@ -105,12 +112,12 @@ func TestMachinesThatFail(t *testing.T) {
 		}
 	})
 	step(t, "a node that dies is replaced", func(t *testing.T) {
-		awaitReplacement(t, kubeconfig, name, "dying", first["dying"].Name)
+		awaitReplacementBefore(t, died.Add(beforeDefaults), kubeconfig, name, "dying", first["dying"].Name)
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-dying", "--timeout=120s")
 	})
 	step(t, "a machine that never joins is replaced", func(t *testing.T) {
 		seen(t, "the machine that does not join is named")
-		awaitReplacement(t, kubeconfig, name, "late", late)
+		awaitReplacementBefore(t, lost.Add(beforeDefaults), kubeconfig, name, "late", late)
 	})
 	step(t, "then all is well", func(t *testing.T) {
 		awaitSucceeded(t, name)
@@ -199,6 +206,15 @@ func instancesOfPool(t *testing.T, shoot, pool string) []string {
 		}
 	}
 	return names
+}
+
+// awaitReplacementBefore requires that the machine of a pool is replaced before the given time.
+func awaitReplacementBefore(t *testing.T, deadline time.Time, kubeconfig, shoot, pool, before string) {
+	t.Helper()
+	awaitReplacement(t, kubeconfig, shoot, pool, before)
+	if late := time.Since(deadline); late > 0 {
+		t.Errorf("the machine of pool %s was replaced %s too late", pool, late)
+	}
 }
 
 // awaitReplacement waits until a pool has one machine, which is a new one, and whose node accepts pods.

@@ -43,6 +43,7 @@ func TestMinorsByMaintenance(t *testing.T) {
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/guarded", "--timeout=10m")
 	pods := dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
 	before := nodesOfPool(t, kubeconfig, "pool")
+	w := startWriter(t, kubeconfig)
 	for _, hop := range []struct{ from, to string }{{"1.34.4", "1.35.4"}, {"1.35.4", "1.36.3"}} {
 		step(t, fmt.Sprintf("%s has expired and is replaced by %s", hop.from, hop.to), func(t *testing.T) {
 			if hop.from != "1.34.4" {
@@ -50,10 +51,12 @@ func TestMinorsByMaintenance(t *testing.T) {
 			}
 			counts := watchCounts(t, pods, "app=guarded", podReady)
 			time.Sleep(time.Until(end)) // The version has expired then.
-			kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
-			awaitShoot(t, name, "Kubernetes "+hop.to, func(o *unstructured.Unstructured) bool {
-				version, _, _ := unstructured.NestedString(o.Object, "spec", "kubernetes", "version")
-				return version == hop.to && succeeded(o)
+			w.during(t, "the update to "+hop.to, updateGap, func() {
+				kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
+				awaitShoot(t, name, "Kubernetes "+hop.to, func(o *unstructured.Unstructured) bool {
+					version, _, _ := unstructured.NestedString(o.Object, "spec", "kubernetes", "version")
+					return version == hop.to && succeeded(o)
+				})
 			})
 			after := nodesOfPool(t, kubeconfig, "pool")
 			if len(after) != len(before) {
@@ -75,6 +78,7 @@ func TestMinorsByMaintenance(t *testing.T) {
 			}
 		})
 	}
+	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
 }
 
 // expire lets a version expire in the profile "ending", and returns the time.

@@ -16,7 +16,7 @@ func TestNetworkPolicySpecs(t *testing.T) {
 	applyShootOn(t, "shoot-two-pools.yaml", name, "local-1")
 	awaitSucceeded(t, name)
 	// Specs of SCTP require a kernel module that not every machine has.
-	results := runSpecs(t, shootKubeconfig(t, name), specRun{focus: "Netpol", skip: "SCTP", side: 2})
+	results := runSpecs(t, name, specRun{focus: "Netpol", skip: "SCTP", side: 2})
 	if specs.Count(results)[specs.Passed] == 0 {
 		t.Error("there are no specs of network policies")
 	}

@@ -67,6 +67,8 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
 	pools := pooled{name, shootKubeconfig(t, name)}
+	former := pools.kubeconfig
+	token := tokenOf(t, former, "default")
 
 	step(t, "changes that the documents do not list replace no machine", func(t *testing.T) {
 		pools.apply(t, roll{
@@ -171,6 +173,59 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 			t.Errorf("the pods of CoreDNS are still %s", after)
 		}
 	})
+	step(t, "rotations that have reached all pools are completed; former credentials are refused", func(t *testing.T) {
+		applyTestdata(t, pools.kubeconfig, "on-steady.yaml", "")
+		kubectl(t, pools.kubeconfig, "rollout", "status", "deployment/on-steady", "--timeout=120s")
+		before := nodeOfPool(t, pools.kubeconfig, "steady")
+		// No node of this pool has followed the rotations yet, as during a drain that takes long.
+		answersOnSteady(t, pools.kubeconfig)
+		pools.apply(t, roll{
+			asks: "rotate-rollout-workers=red,green,blue,grey,steady", done: rotatedTo("Prepared"),
+			pools: []string{"blue", "green", "grey", "red"},
+		})
+		pools.kubeconfig = shootKubeconfig(t, name)
+		kubectl(t, former, "get", "namespaces")
+		checkToken(t, pools.kubeconfig, token, true)
+		pools.apply(t, roll{
+			asks: "rotate-ca-complete;rotate-serviceaccount-key-complete", done: rotatedTo("Completed"),
+		})
+		checkRefused(t, former)
+		checkToken(t, pools.kubeconfig, token, false)
+		after := nodeOfPool(t, pools.kubeconfig, "steady")
+		if after.UID != before.UID {
+			t.Errorf("the node %s, which is updated in place, was replaced", before.Name)
+		}
+		for _, pool := range []string{"red", "green", "blue", "grey", "own", "steady"} {
+			node := nodeOfPool(t, pools.kubeconfig, pool)
+			kubectl(t, pools.kubeconfig, "get", "--raw", "/api/v1/nodes/"+node.Name+"/proxy/healthz")
+		}
+		answersOnSteady(t, pools.kubeconfig)
+		// The kubelet and the node agent of that node have credentials that the API server still accepts: a new pod starts,
+		// and a new setting arrives.
+		kubectl(t, pools.kubeconfig, "rollout", "restart", "deployment/on-steady")
+		kubectl(t, pools.kubeconfig, "rollout", "status", "deployment/on-steady", "--timeout=120s")
+		awaitShoot(t, name, "conditions and constraints to be True", allWell)
+	})
+}
+
+// answersOnSteady requires that the API server reaches the kubelet of the pool "steady".
+func answersOnSteady(t *testing.T, kubeconfig string) {
+	t.Helper()
+	kubectl(t, kubeconfig, "logs", "deployment/on-steady")
+	kubectl(t, kubeconfig, "exec", "deployment/on-steady", "--", "/echo", "get", "http://127.0.0.1:8080/")
+}
+
+// rotatedTo says whether the rotations of CAs and of the key of ServiceAccounts are in a phase.
+func rotatedTo(phase string) func(*unstructured.Unstructured) bool {
+	return func(o *unstructured.Unstructured) bool {
+		for _, credential := range []string{"certificateAuthorities", "serviceAccountKey"} {
+			got, _, _ := unstructured.NestedString(o.Object, "status", "credentials", "rotation", credential, "phase")
+			if got != phase {
+				return false
+			}
+		}
+		return true
+	}
 }
 
 // rotation says whether the rotation of a credential has begun and waits for the owner to roll pools.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,10 @@ spec:
       containers:
       - {name: echo, image: "hortus.dev/echo:1.0.0", args: [serve, --port, "8080"]}
 `
+
+// updateGap bounds the time in which no write is acknowledged while the API server is updated. The goal is a second;
+// the rest is for a machine that is busy with other stories.
+const updateGap = 10 * time.Second
 
 // TestUpdatesOfNodes updates a Shoot with one pool of machines that are replaced and two that are updated in place:
 // first to another patch version of Kubernetes, which leaves all nodes and their pods as they are, then to another
@@ -87,9 +92,12 @@ func TestUpdatesOfNodes(t *testing.T) {
 		}
 	}
 
+	w := startWriter(t, kubeconfig)
 	step(t, "another patch version leaves nodes and pods as they are", func(t *testing.T) {
 		before := startsOfPods(t, kubeconfig)
-		patchShoot(t, name, `{"spec":{"kubernetes":{"version":"1.36.3"}}}`)
+		w.during(t, "the update to another patch version", updateGap, func() {
+			patchShoot(t, name, `{"spec":{"kubernetes":{"version":"1.36.3"}}}`)
+		})
 		check(t, func(info corev1.NodeSystemInfo) bool { return info.KubeletVersion == "v1.36.3" },
 			func(pool int) int { return pools[pool].nodes })
 		for pod, start := range startsOfPods(t, kubeconfig) {
@@ -99,11 +107,13 @@ func TestUpdatesOfNodes(t *testing.T) {
 		}
 	})
 	step(t, "another machine image replaces the machines of one pool and updates those of the others", func(t *testing.T) {
-		kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", `[
-			{"op":"replace","path":"/spec/provider/workers/0/machine/image/version","value":"1.2.0"},
-			{"op":"replace","path":"/spec/provider/workers/1/machine/image/version","value":"1.2.0"},
-			{"op":"replace","path":"/spec/provider/workers/2/machine/image/version","value":"1.2.0"}]`)
-		awaitSucceeded(t, name)
+		w.during(t, "the update of the machine image", updateGap, func() {
+			kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", `[
+				{"op":"replace","path":"/spec/provider/workers/0/machine/image/version","value":"1.2.0"},
+				{"op":"replace","path":"/spec/provider/workers/1/machine/image/version","value":"1.2.0"},
+				{"op":"replace","path":"/spec/provider/workers/2/machine/image/version","value":"1.2.0"}]`)
+			awaitSucceeded(t, name)
+		})
 		check(t, func(info corev1.NodeSystemInfo) bool { return strings.Contains(info.OSImage, "1.2.0") },
 			func(pool int) int { return pools[pool].stay })
 		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", name, "-o",
@@ -112,6 +122,7 @@ func TestUpdatesOfNodes(t *testing.T) {
 			t.Errorf("status.inPlaceUpdates = %s after the update", out)
 		}
 	})
+	t.Logf("%d acknowledged writes", w.check(t, kubeconfig))
 }
 
 // startsOfPods in the namespace default: when each container started, and how often.

@@ -150,12 +150,14 @@ func TestTables(t *testing.T) {
 	g.mustPatch(shoot,
 		`{"metadata":{"labels":{"shoot.gardener.cloud/status":"healthy"}},"spec":{"hibernation":{"enabled":true}}}`)
 	g.mustPatch(shoot,
-		`{"status":{"lastOperation":{"type":"Create","state":"Processing","progress":42,"description":"","lastUpdateTime":"2030-01-01T00:00:00Z"}}}`, "status")
+		`{"status":{"lastOperation":{"type":"Create","state":"Processing","progress":42,"description":"Waiting`+
+			strings.Repeat("é", 200)+`","lastUpdateTime":"2030-01-01T00:00:00Z"}}}`, "status")
 	for path, want := range map[string]string{
 		"/apis/core.gardener.cloud/v1beta1/namespaces/" + g.namespace + "/shoots": "Name=" + shoot.Name + " CloudProfile=" +
 			g.profile.Name +
 			" Provider=local Region=local Seed=<none> K8S Version=1.36.3 Hibernation=Hibernating Last Operation=Create Processing (42%)" +
-			" Status=healthy Purpose=evaluation Gardener Version=<unknown> APIServer=<unknown> Control=<unknown> Observability=<unknown> Nodes=<unknown> System=<unknown>",
+			" Status=healthy Purpose=evaluation Gardener Version=<unknown> APIServer=<unknown> Control=<unknown> Observability=<unknown> Nodes=<unknown> System=<unknown>" +
+			" Message=Waiting" + strings.Repeat("é", 112) + "…",
 		"/apis/core.gardener.cloud/v1beta1/seeds/" + seed.Name: "Name=" + seed.Name +
 			" Status=NotReady Last Operation=<pending> Provider=local Region=local",
 		"/apis/security.gardener.cloud/v1alpha1/namespaces/" + g.namespace +

@@ -5,13 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net"
+	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"hortus.dev/hortus/internal/garden"
 )
@@ -22,7 +28,8 @@ func NewCommand() *cobra.Command {
 		Use:   "kubeconfig",
 		Short: "Print a kubeconfig of the garden, a seed or a Shoot",
 		Example: `  hortus kubeconfig garden > garden.yaml
-  hortus kubeconfig shoot demo -n garden-dev > demo.yaml`,
+  hortus kubeconfig shoot demo -n garden-dev > demo.yaml
+  hortus kubeconfig shoot demo -n garden-dev --resolve > demo.yaml 2> demo.hosts`,
 	}
 	command.AddCommand(newClusterCommand("garden", cobra.NoArgs), newClusterCommand("seed", cobra.ExactArgs(1)),
 		newShootCommand())
@@ -62,12 +69,17 @@ func newShootCommand() *cobra.Command {
 		access     garden.Access
 		namespace  string
 		viewer     bool
+		resolve    bool
 		expiration time.Duration
 	)
 	command := &cobra.Command{
 		Use:   "shoot NAME",
 		Short: "Request a short-lived kubeconfig of a Shoot from the garden",
-		Args:  cobra.ExactArgs(1),
+		Long: `Request a short-lived kubeconfig of a Shoot from the garden.
+
+It has the address of the server, and separately the name in the server's certificate, so that it works without DNS.
+Clients that ignore tls-server-name need --resolve.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			config, err := access.RESTConfig()
 			if err != nil {
@@ -77,6 +89,15 @@ func newShootCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if resolve {
+				var hosts string
+				if data, hosts, err = resolved(data); err != nil {
+					return fmt.Errorf("name the server in the kubeconfig of Shoot %s/%s: %w", namespace, args[0], err)
+				}
+				if _, err := fmt.Fprint(command.ErrOrStderr(), hosts); err != nil {
+					return err
+				}
+			}
 			_, err = command.OutOrStdout().Write(data)
 			return err
 		},
@@ -84,6 +105,8 @@ func newShootCommand() *cobra.Command {
 	access.AddFlags(command.Flags())
 	command.Flags().StringVarP(&namespace, "namespace", "n", "garden-dev", "namespace of the Shoot's project")
 	command.Flags().BoolVar(&viewer, "viewer", false, "request read-only credentials")
+	command.Flags().BoolVar(&resolve, "resolve", false,
+		"have the server's name in the kubeconfig, and print the line for a hosts file that resolves it to standard error")
 	command.Flags().DurationVar(&expiration, "expiration", time.Hour, "how long the credentials last, 10m to 24h")
 	return command
 }
@@ -126,4 +149,32 @@ func Shoot(
 		return nil, fmt.Errorf("read the answer for Shoot %s/%s: %w", namespace, name, err)
 	}
 	return got.Status.Kubeconfig, nil
+}
+
+// resolved replaces the addresses of servers by the names in their certificates, and returns the lines of a hosts file
+// that resolve these names. Servers that are named already stay.
+func resolved(kubeconfig []byte) (named []byte, hosts string, err error) {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, "", err
+	}
+	lines := map[string]bool{}
+	for name, cluster := range config.Clusters {
+		server, err := url.Parse(cluster.Server)
+		if err != nil {
+			return nil, "", fmt.Errorf("clusters[%s].server: %w", name, err)
+		}
+		if cluster.TLSServerName == "" || net.ParseIP(server.Hostname()) == nil {
+			continue
+		}
+		lines[server.Hostname()+" "+cluster.TLSServerName+"\n"] = true
+		if port := server.Port(); port != "" {
+			server.Host = net.JoinHostPort(cluster.TLSServerName, port)
+		} else {
+			server.Host = cluster.TLSServerName
+		}
+		cluster.Server, cluster.TLSServerName = server.String(), ""
+	}
+	named, err = clientcmd.Write(*config)
+	return named, strings.Join(slices.Sorted(maps.Keys(lines)), ""), err
 }

@@ -230,6 +230,33 @@ func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
 	w.run(s, succeeded)
 }
 
+// TestErrorsAreRetriedForTheRetryDuration: an error that may pass is retried for twelve hours. Then the operation has
+// failed, until its owner requests a retry.
+func TestErrorsAreRetriedForTheRetryDuration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := func(state corev1beta1.LastOperationState) func(*corev1beta1.Shoot) bool {
+		return func(s *corev1beta1.Shoot) bool { return s.Status.LastOperation.State == state }
+	}
+	w.fail["Infrastructure"] = corev1beta1.ErrorInfraResourcesDepleted
+	s := w.run(w.newShoot("a"), in(corev1beta1.LastOperationStateError))
+	w.clock.Step(11 * time.Hour)
+	s, err := w.step(s)
+	if err == nil || !in(corev1beta1.LastOperationStateError)(s) {
+		t.Errorf("operation after eleven hours = %+v, %v, want Error", s.Status.LastOperation, err)
+	}
+	w.clock.Step(time.Hour)
+	s = w.run(s, in(corev1beta1.LastOperationStateFailed))
+	delete(w.fail, "Infrastructure")
+	w.seedActs(s)
+	s, err = w.step(s)
+	w.must(err)
+	if !in(corev1beta1.LastOperationStateFailed)(s) {
+		t.Errorf("operation without a retry = %+v, want Failed", s.Status.LastOperation)
+	}
+	w.run(w.request(s, corev1beta1.OperationRetry), succeeded)
+}
+
 // TestFailedShootIsTriedAgain: its certificates have to be replaced before they expire, without any action of its
 // owner.
 func TestFailedShootIsTriedAgain(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -115,6 +116,7 @@ func columns() []metav1.TableColumnDefinition {
 		registry.WideColumn("Observability", "Status of the condition ObservabilityComponentsHealthy."),
 		registry.WideColumn("Nodes", "Status of the condition EveryNodeReady."),
 		registry.WideColumn("System", "Status of the condition SystemComponentsHealthy."),
+		registry.WideColumn("Message", "What the last operation does, waits for or failed with; the beginning of it."),
 	}
 }
 
@@ -132,7 +134,7 @@ func row(s *corev1beta1.Shoot) []any {
 		registry.Or(purpose, registry.Unknown), registry.Or(&s.Status.Gardener.Version, registry.Unknown),
 		condition(s, corev1beta1.ShootAPIServerAvailable), condition(s, corev1beta1.ShootControlPlaneHealthy),
 		condition(s, corev1beta1.ShootObservabilityComponentsHealthy), condition(s, corev1beta1.ShootEveryNodeReady),
-		condition(s, corev1beta1.ShootSystemComponentsHealthy),
+		condition(s, corev1beta1.ShootSystemComponentsHealthy), message(s.Status.LastOperation),
 	}
 }
 
@@ -165,6 +167,21 @@ func lastOperation(op *corev1beta1.LastOperation) string {
 		return registry.Pending
 	}
 	return fmt.Sprintf("%s %s (%d%%)", op.Type, op.State, op.Progress)
+}
+
+// maxMessage is the length of the column of messages, in characters.
+const maxMessage = 120
+
+// message is the first line of the description of the last operation, shortened.
+func message(op *corev1beta1.LastOperation) string {
+	if op == nil {
+		return registry.Pending
+	}
+	line, _, _ := strings.Cut(op.Description, "\n")
+	if text := []rune(line); len(text) > maxMessage {
+		line = string(text[:maxMessage-1]) + "…"
+	}
+	return line
 }
 
 func condition(s *corev1beta1.Shoot, kind corev1beta1.ConditionType) string {
