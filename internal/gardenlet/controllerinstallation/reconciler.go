@@ -113,12 +113,15 @@ func (r *Reconciler) Reconcile(
 	before := installation.DeepCopy()
 	var o observed
 	defer func() {
-		if err == nil || o.invalid != nil {
-			installation.Status.Conditions = conditionsFor(installation.Status.Conditions, o, r.Clock.Now())
-			err = errors.Join(err, kube.PatchStatus(ctx, r.Garden, installation, before))
-		}
+		installation.Status.Conditions = conditionsFor(installation.Status.Conditions, o, r.Clock.Now())
+		err = errors.Join(err, kube.PatchStatus(ctx, r.Garden, installation, before))
 	}()
 	objects, err := r.objects(ctx, installation, &o)
+	if errors.Is(err, reconcile.TerminalError(nil)) {
+		// The condition Valid reports it. Whether the extension is in use may change all the same, which is not watched.
+		ctrl.LoggerFrom(ctx).V(1).Info("Extension cannot be installed", "reason", err.Error())
+		return o.next(), nil
+	}
 	if err != nil {
 		return res, err
 	}
@@ -132,10 +135,7 @@ func (r *Reconciler) Reconcile(
 		}
 	}
 	o.resource = mr
-	if o.unregistered {
-		return reconcile.Result{RequeueAfter: removalPeriod}, nil
-	}
-	return reconcile.Result{RequeueAfter: requiredPeriod}, nil
+	return o.next(), nil
 }
 
 // objects reads the chart and the values of the extension and renders them; problems that users have to solve are put
@@ -150,10 +150,11 @@ func (r *Reconciler) objects(
 		return nil, err
 	}
 	o.unregistered = registration.DeletionTimestamp != nil
-	var err error
-	if o.usedBy, err = r.usedBy(ctx, registration); err != nil {
+	usedBy, err := r.usedBy(ctx, registration)
+	if err != nil {
 		return nil, err
 	}
+	o.usedBy = &usedBy
 	seed := &corev1beta1.Seed{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, seed); err != nil {
 		err = fmt.Errorf("read Seed %q: %w", r.SeedName, err)
@@ -190,9 +191,6 @@ func (r *Reconciler) objects(
 	})
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
-		if len(deployment.Resources) > 0 {
-			return nil, err // The objects in resources are not watched.
-		}
 		return nil, reconcile.TerminalError(err)
 	}
 	if access == nil {
