@@ -323,6 +323,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real}, Server: m.access,
+			Capabilities: (&controllerinstallation.Capabilities{Server: m.discovery, Clock: real}).Get,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&token.Reconciler{
 			Source: m.seed.GetClient(), Target: m.gardenDirect, Clock: real, Class: resourcesv1alpha1.ClassGarden,

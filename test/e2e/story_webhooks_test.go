@@ -94,6 +94,7 @@ func TestWebhooksOfAnExtension(t *testing.T) {
 	}
 	eventually(t, "the file is on the node", func() error { return fileOnNode(t, shoot, "first") })
 	get(seed, "-n", namespace, "verticalpodautoscaler", "tagger")
+	get(seed, "-n", namespace, "poddisruptionbudget", "tagger") // Its apiVersion depends on the version of the seed.
 	if got := get(seed, "-n", namespace, "pods", "-l", "app=tagger", "-o",
 		"jsonpath={.items[*].spec.volumes[*].projected.sources[*].serviceAccountToken.path}"); got != "token" {
 		t.Errorf("the extension's pod, whose ServiceAccount mounts no token, has the token %q", got)

@@ -1,6 +1,7 @@
 package controllerinstallation
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -131,6 +132,7 @@ func TestValuesOfSecretsAreNoticed(t *testing.T) {
 					},
 				}).Build(),
 			Seed: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build(), SeedName: "blue",
+			Capabilities: func(context.Context) (chart.Capabilities, error) { return seedCapabilities, nil },
 		}
 		var o observed
 		if _, err := r.objects(t.Context(), installation, &o); err != nil || o.secretValues != want {

@@ -21,6 +21,7 @@ import (
 	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/kube"
@@ -47,6 +48,8 @@ type Reconciler struct {
 	Charts *oci.Puller
 	// Server is the address of the garden for extensions with access to it.
 	Server Server
+	// Capabilities returns what the seed offers to charts.
+	Capabilities func(context.Context) (chart.Capabilities, error)
 }
 
 // Server is the address of the garden.
@@ -186,8 +189,13 @@ func (r *Reconciler) objects(
 	if err != nil {
 		return nil, err
 	}
+	capabilities, err := r.Capabilities(ctx)
+	if err != nil {
+		return nil, err
+	}
 	objects, err := renderPublic(values, func(values map[string]any) ([]client.Object, error) {
-		return render(archive, installation, registration, values, seed, r.GardenIdentity, r.FeatureGates, access)
+		return render(archive, installation, registration, values, seed, r.GardenIdentity, r.FeatureGates, capabilities,
+			access)
 	})
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"

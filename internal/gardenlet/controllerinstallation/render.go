@@ -52,12 +52,13 @@ func desiredNamespace(
 }
 
 // render returns the objects of an extension: its namespace and what the chart in the archive makes of the deployment's
-// values, to which the key gardener is added with what an extension has to know of its surroundings. access is nil
-// without access to the garden.
+// values, to which the key gardener is added with what an extension has to know of its surroundings. capabilities are
+// those of the seed. access is nil without access to the garden.
 func render(
 	archive []byte, installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
 	values map[string]any,
-	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool, access *gardenAccess,
+	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool, capabilities chart.Capabilities,
+	access *gardenAccess,
 ) ([]client.Object, error) {
 	if len(archive) == 0 {
 		return nil, errNoChart
@@ -75,7 +76,7 @@ func render(
 	}
 	merge(values, map[string]any{"gardener": about})
 	rendered, err := chart.Render(loaded, chart.Release{
-		Name: registration.Name, Namespace: namespaceOf(installation),
+		Name: registration.Name, Namespace: namespaceOf(installation), Capabilities: capabilities,
 	}, values)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1v1 "hortus.dev/hortus/api/core/v1"
@@ -53,7 +54,29 @@ func renderChart(
 		t.Fatal(err)
 	}
 	return render(archive, noticeInstallation, noticeRegistration, parsed.values, seed, "garden-1",
-		map[string]bool{"Gate": true}, access)
+		map[string]bool{"Gate": true}, seedCapabilities, access)
+}
+
+// seedCapabilities are those of a seed with one kind.
+var seedCapabilities = chart.CapabilitiesOf(apiversion.Info{Major: "1", Minor: "34", GitVersion: "v1.34.7"}, nil,
+	[]*metav1.APIResourceList{{GroupVersion: "policy/v1", APIResources: []metav1.APIResource{{Kind: "PodDisruptionBudget"}}}})
+
+// TestChartsSeeTheSeed: objects of a chart may depend on what the seed offers.
+func TestChartsSeeTheSeed(t *testing.T) {
+	for expression, want := range map[string]string{
+		`.Capabilities.KubeVersion.GitVersion`:                                "v1.34.7",
+		`semverCompare ">= 1.21-0" .Capabilities.KubeVersion.Version`:         "true",
+		`.Capabilities.APIVersions.Has "policy/v1"`:                           "true",
+		`.Capabilities.APIVersions.Has "policy/v1/PodDisruptionBudget"`:       "true",
+		`.Capabilities.APIVersions.Has "policy/v1beta1"`:                      "false",
+		`.Capabilities.APIVersions.Has "monitoring.coreos.com/v1/Prometheus"`: "false",
+	} {
+		o := rendered(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {value: {{ "+expression+" | quote }}}\n",
+			"", seedForChart())["ConfigMap"].(*unstructured.Unstructured)
+		if got, _, _ := unstructured.NestedString(o.Object, "data", "value"); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
 }
 
 var (

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1v1 "hortus.dev/hortus/api/core/v1"
@@ -55,6 +56,7 @@ func TestUnusedExtensionWhoseChartFails(t *testing.T) {
 	w.Create(t, deployment, i, bucket)
 	r := &controllerinstallation.Reconciler{
 		Garden: w.Client, Seed: w.Client, Clock: clock, SeedName: s.object.Name, Charts: &oci.Puller{Clock: clock},
+		Capabilities: (&controllerinstallation.Capabilities{Server: w.discovery(), Clock: clock}).Get,
 	}
 	step := func(required corev1beta1.ConditionStatus, again time.Duration) {
 		t.Helper()
@@ -88,6 +90,33 @@ func TestUnusedExtensionWhoseChartFails(t *testing.T) {
 	})
 	w.must(w.Client.Delete(w.ctx, registration))
 	step(corev1beta1.ConditionFalse, 5*time.Second)
+}
+
+// TestCapabilitiesAreThoseOfTheServer asks a real API server.
+func TestCapabilitiesAreThoseOfTheServer(t *testing.T) {
+	w := newWorld(t)
+	reported, err := w.discovery().ServerVersion()
+	w.must(err)
+	got, err := (&controllerinstallation.Capabilities{Server: w.discovery(), Clock: clock}).Get(w.ctx)
+	w.must(err)
+	if got.Version() != reported.GitVersion {
+		t.Errorf("the version is %s, want %s", got.Version(), reported.GitVersion)
+	}
+	for api, want := range map[string]bool{
+		"v1": true, "v1/Pod": true, "policy/v1": true, "policy/v1/PodDisruptionBudget": true,
+		"extensions.gardener.cloud/v1alpha1/Network": true, "policy/v1beta1": false,
+	} {
+		if got.Has(api) != want {
+			t.Errorf("%s is offered: %t, want %t", api, !want, want)
+		}
+	}
+}
+
+func (w *world) discovery() *discovery.DiscoveryClient {
+	w.t.Helper()
+	out, err := discovery.NewDiscoveryClientForConfig(w.Config)
+	w.must(err)
+	return out
 }
 
 // The garden may lack objects of the seed, as after a restore from a backup.
