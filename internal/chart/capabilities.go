@@ -16,8 +16,8 @@ const (
 	kubernetesMinor   = "36"
 )
 
-// Capabilities is the value of .Capabilities in templates. The zero value stands for a cluster of KubernetesVersion with
-// the API versions that its clients know.
+// Capabilities is the value of .Capabilities in templates. The zero value stands for a cluster of KubernetesVersion
+// with the API versions that its clients know.
 type Capabilities struct {
 	version apiversion.Info
 	// apis are group/version and group/version/Kind, sorted.

@@ -14,8 +14,8 @@ import (
 	"hortus.dev/hortus/internal/chart"
 )
 
-// capabilitiesPeriod is how long the capabilities of the seed are used before they are read again: two or three requests
-// to its API server. They change with an update of the seed or when somebody defines new kinds.
+// capabilitiesPeriod is how long the capabilities of the seed are used before they are read again: two or three
+// requests to its API server. They change with an update of the seed or when somebody defines new kinds.
 const capabilitiesPeriod = 5 * time.Minute
 
 // Capabilities reads what the API server of the seed offers, for charts. It is for concurrent use.

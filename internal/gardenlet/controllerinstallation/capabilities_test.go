@@ -65,7 +65,8 @@ func TestCapabilitiesOfTheSeed(t *testing.T) {
 	}
 	s.resourcesErr = nil
 	check("v1.36.1", map[string]bool{
-		"policy/v1": true, "policy/v1/PodDisruptionBudget": true, "policy/v1beta1": false, "metrics.k8s.io/v1/PodMetrics": true,
+		"policy/v1": true, "policy/v1/PodDisruptionBudget": true, "policy/v1beta1": false,
+		"metrics.k8s.io/v1/PodMetrics": true,
 	}, 3)
 
 	s.version, s.resources = "v1.36.3", s.resources[:1]

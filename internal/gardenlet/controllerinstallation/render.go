@@ -17,13 +17,11 @@ import (
 )
 
 const (
-	namespacePrefix       = "extension-"
-	labelRegistration     = "controllerregistration.core.gardener.cloud/name"
-	labelRole             = "gardener.cloud/role"
-	roleExtension         = "extension"
-	labelPodSecurity      = "pod-security.kubernetes.io/enforce"
-	annotationPodSecurity = "security.gardener.cloud/pod-security-enforce"
-	defaultPodSecurity    = "baseline"
+	namespacePrefix   = "extension-"
+	labelRegistration = "controllerregistration.core.gardener.cloud/name"
+	labelRole         = "gardener.cloud/role"
+	roleExtension     = "extension"
+	labelPodSecurity  = "pod-security.kubernetes.io/enforce"
 )
 
 // errNoChart says that a deployment can't be installed by this gardenlet.
@@ -34,21 +32,21 @@ func namespaceOf(installation *corev1beta1.ControllerInstallation) string {
 	return namespacePrefix + installation.Name
 }
 
-// desiredNamespace is the namespace of an extension.
+// desiredNamespace is the namespace of an extension. Its pods are restricted only as its registration demands.
 func desiredNamespace(
 	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
 ) *corev1.Namespace {
-	security := defaultPodSecurity
-	if wanted := registration.Annotations[annotationPodSecurity]; wanted != "" {
-		security = wanted
-	}
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespaceOf(installation),
 		Labels: map[string]string{
-			labelRole: roleExtension, labelRegistration: registration.Name, labelPodSecurity: security,
+			labelRole: roleExtension, labelRegistration: registration.Name,
 			resourcesv1alpha1.LabelHighAvailabilityConsider: "true",
 		},
 	}}
+	if level := registration.Annotations[corev1beta1.AnnotationPodSecurityEnforce]; level != "" {
+		namespace.Labels[labelPodSecurity] = level
+	}
+	return namespace
 }
 
 // render returns the objects of an extension: its namespace and what the chart in the archive makes of the deployment's

@@ -59,7 +59,9 @@ func renderChart(
 
 // seedCapabilities are those of a seed with one kind.
 var seedCapabilities = chart.CapabilitiesOf(apiversion.Info{Major: "1", Minor: "34", GitVersion: "v1.34.7"}, nil,
-	[]*metav1.APIResourceList{{GroupVersion: "policy/v1", APIResources: []metav1.APIResource{{Kind: "PodDisruptionBudget"}}}})
+	[]*metav1.APIResourceList{
+		{GroupVersion: "policy/v1", APIResources: []metav1.APIResource{{Kind: "PodDisruptionBudget"}}},
+	})
 
 // TestChartsSeeTheSeed: objects of a chart may depend on what the seed offers.
 func TestChartsSeeTheSeed(t *testing.T) {
@@ -71,8 +73,8 @@ func TestChartsSeeTheSeed(t *testing.T) {
 		`.Capabilities.APIVersions.Has "policy/v1beta1"`:                      "false",
 		`.Capabilities.APIVersions.Has "monitoring.coreos.com/v1/Prometheus"`: "false",
 	} {
-		o := rendered(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {value: {{ "+expression+" | quote }}}\n",
-			"", seedForChart())["ConfigMap"].(*unstructured.Unstructured)
+		template := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {value: {{ " + expression + " | quote }}}\n"
+		o := rendered(t, template, "", seedForChart())["ConfigMap"].(*unstructured.Unstructured)
 		if got, _, _ := unstructured.NestedString(o.Object, "data", "value"); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
@@ -176,6 +178,37 @@ data:
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNamespaceOfAnExtension lists what depends on the registration.
+func TestNamespaceOfAnExtension(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		level       string // Of pod security; empty if there is none.
+	}{
+		"no level":   {nil, ""},
+		"restricted": {map[string]string{"security.gardener.cloud/pod-security-enforce": "restricted"}, "restricted"},
+		"privileged": {map[string]string{"security.gardener.cloud/pod-security-enforce": "privileged"}, "privileged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registration := noticeRegistration.DeepCopy()
+			registration.Annotations = tc.annotations
+			got := desiredNamespace(noticeInstallation, registration)
+			want := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: "extension-notice-blue",
+				Labels: map[string]string{
+					"gardener.cloud/role": "extension", "controllerregistration.core.gardener.cloud/name": "notice",
+					"high-availability-config.resources.gardener.cloud/consider": "true",
+				},
+			}}
+			if tc.level != "" {
+				want.Labels["pod-security.kubernetes.io/enforce"] = tc.level
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("desiredNamespace() mismatch (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -23,8 +23,8 @@ import (
 	"hortus.dev/hortus/test/env"
 )
 
-// TestUnusedExtensionWhoseChartFails: the condition Required follows the objects in the seed also while the chart cannot
-// be rendered, so that an unused extension with such a chart can be uninstalled.
+// TestUnusedExtensionWhoseChartFails: the condition Required follows the objects in the seed also while the chart
+// cannot be rendered, so that an unused extension with such a chart can be uninstalled.
 func TestUnusedExtensionWhoseChartFails(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSeed(w.Client)
