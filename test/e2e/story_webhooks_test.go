@@ -99,6 +99,11 @@ func TestWebhooksOfAnExtension(t *testing.T) {
 		"jsonpath={.items[*].spec.volumes[*].projected.sources[*].serviceAccountToken.path}"); got != "token" {
 		t.Errorf("the extension's pod, whose ServiceAccount mounts no token, has the token %q", got)
 	}
+	zones := strings.ReplaceAll(get(garden, "seed", "local-1", "-o", "jsonpath={.spec.provider.zones[*]}"), " ", ",")
+	if got := get(seed, "namespace", namespace, "-o",
+		`jsonpath={.metadata.annotations.high-availability-config\.resources\.gardener\.cloud/zones}`); got != zones {
+		t.Errorf("the extension's namespace is in the zones %q, want %q", got, zones)
+	}
 	onlyOfferedWebhooksAreReached(t, shoot, namespace)
 
 	// What webhooks have changed is left as it is by the next operation.

@@ -3,6 +3,7 @@ package controllerinstallation
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +33,11 @@ func namespaceOf(installation *corev1beta1.ControllerInstallation) string {
 	return namespacePrefix + installation.Name
 }
 
-// desiredNamespace is the namespace of an extension. Its pods are restricted only as its registration demands.
+// desiredNamespace is the namespace of an extension. Its pods are restricted only as its registration demands, and spread
+// over the zones of the seed.
 func desiredNamespace(
 	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
+	seed *corev1beta1.Seed,
 ) *corev1.Namespace {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespaceOf(installation),
@@ -45,6 +48,11 @@ func desiredNamespace(
 	}}
 	if level := registration.Annotations[corev1beta1.AnnotationPodSecurityEnforce]; level != "" {
 		namespace.Labels[labelPodSecurity] = level
+	}
+	if zones := seed.Spec.Provider.Zones; len(zones) > 0 {
+		namespace.Annotations = map[string]string{
+			resourcesv1alpha1.AnnotationHighAvailabilityZones: strings.Join(zones, ","),
+		}
 	}
 	return namespace
 }
@@ -79,7 +87,7 @@ func render(
 	if err != nil {
 		return nil, err
 	}
-	objects := []client.Object{desiredNamespace(installation, registration)}
+	objects := []client.Object{desiredNamespace(installation, registration, seed)}
 	if access != nil {
 		objects = append(objects, access.objects...)
 	}

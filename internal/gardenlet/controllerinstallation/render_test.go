@@ -183,26 +183,36 @@ data:
 	}
 }
 
-// TestNamespaceOfAnExtension lists what depends on the registration.
+// TestNamespaceOfAnExtension lists what depends on the registration and the Seed.
 func TestNamespaceOfAnExtension(t *testing.T) {
 	for name, tc := range map[string]struct {
-		annotations map[string]string
-		level       string // Of pod security; empty if there is none.
+		level string // Of pod security; empty if there is none.
+		zones []string
+		want  map[string]string // Annotations.
 	}{
-		"no level":   {nil, ""},
-		"restricted": {map[string]string{"security.gardener.cloud/pod-security-enforce": "restricted"}, "restricted"},
-		"privileged": {map[string]string{"security.gardener.cloud/pod-security-enforce": "privileged"}, "privileged"},
+		"no level, no zones": {},
+		"restricted":         {level: "restricted"},
+		"privileged":         {level: "privileged"},
+		"one zone": {
+			zones: []string{"a"}, want: map[string]string{"high-availability-config.resources.gardener.cloud/zones": "a"},
+		},
+		"several zones": {zones: []string{"b", "a", "c"},
+			want: map[string]string{"high-availability-config.resources.gardener.cloud/zones": "b,a,c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			registration := noticeRegistration.DeepCopy()
-			registration.Annotations = tc.annotations
-			got := desiredNamespace(noticeInstallation, registration)
+			registration, seed := noticeRegistration.DeepCopy(), seedForChart()
+			if tc.level != "" {
+				registration.Annotations = map[string]string{"security.gardener.cloud/pod-security-enforce": tc.level}
+			}
+			seed.Spec.Provider.Zones = tc.zones
+			got := desiredNamespace(noticeInstallation, registration, seed)
 			want := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 				Name: "extension-notice-blue",
 				Labels: map[string]string{
 					"gardener.cloud/role": "extension", "controllerregistration.core.gardener.cloud/name": "notice",
 					"high-availability-config.resources.gardener.cloud/consider": "true",
 				},
+				Annotations: tc.want,
 			}}
 			if tc.level != "" {
 				want.Labels["pod-security.kubernetes.io/enforce"] = tc.level
