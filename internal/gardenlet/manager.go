@@ -327,6 +327,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&token.Reconciler{
 			Source: m.seed.GetClient(), Target: m.gardenDirect, Clock: real, Class: resourcesv1alpha1.ClassGarden,
+			CABundle: token.CABundleOf(m.access.Config),
 			Confined: &token.Confinement{
 				Namespace: corev1beta1.SeedNamespacePrefix + c.SeedConfig.Name,
 				Labels: (&controllerinstallation.TokenPolicy{
