@@ -30,6 +30,9 @@ import (
 type Release struct {
 	Name      string
 	Namespace string
+	// Capabilities of the cluster that the objects are for. Charts of Hortus have the zero value: they are written for
+	// KubernetesVersion.
+	Capabilities Capabilities
 }
 
 // LoadFS reads the chart in directory dir of fsys.
@@ -69,7 +72,7 @@ func LoadArchive(archive []byte) (*helmchart.Chart, error) {
 // override the chart's values.yaml. The result is the same for the same input.
 func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unstructured.Unstructured, error) {
 	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
-	all, err := chartutil.ToRenderValues(c, values, options, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(c, values, options, release.Capabilities.forTemplates())
 	if err != nil {
 		return nil, fmt.Errorf("merge values of chart %q: %w", c.Name(), err)
 	}

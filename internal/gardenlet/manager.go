@@ -323,9 +323,11 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real}, Server: m.access,
+			Capabilities: (&controllerinstallation.Capabilities{Server: m.discovery, Clock: real}).Get,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&token.Reconciler{
 			Source: m.seed.GetClient(), Target: m.gardenDirect, Clock: real, Class: resourcesv1alpha1.ClassGarden,
+			CABundle: token.CABundleOf(m.access.Config),
 			Confined: &token.Confinement{
 				Namespace: corev1beta1.SeedNamespacePrefix + c.SeedConfig.Name,
 				Labels: (&controllerinstallation.TokenPolicy{

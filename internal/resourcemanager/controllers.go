@@ -137,7 +137,10 @@ func addToken(c clusters) error {
 	if err != nil {
 		return fmt.Errorf("create client for token Secrets: %w", err)
 	}
-	r := &token.Reconciler{Source: cached, Target: c.direct, Clock: clock.RealClock{}, Class: c.options.class}
+	r := &token.Reconciler{
+		Source: cached, Target: c.direct, Clock: clock.RealClock{}, Class: c.options.class,
+		CABundle: token.CABundleOf(c.target.GetConfig()),
+	}
 	return r.AddToManager(c.mgr, secrets)
 }
 

@@ -94,9 +94,15 @@ func TestWebhooksOfAnExtension(t *testing.T) {
 	}
 	eventually(t, "the file is on the node", func() error { return fileOnNode(t, shoot, "first") })
 	get(seed, "-n", namespace, "verticalpodautoscaler", "tagger")
+	get(seed, "-n", namespace, "poddisruptionbudget", "tagger") // Its apiVersion depends on the version of the seed.
 	if got := get(seed, "-n", namespace, "pods", "-l", "app=tagger", "-o",
 		"jsonpath={.items[*].spec.volumes[*].projected.sources[*].serviceAccountToken.path}"); got != "token" {
 		t.Errorf("the extension's pod, whose ServiceAccount mounts no token, has the token %q", got)
+	}
+	zones := strings.ReplaceAll(get(garden, "seed", "local-1", "-o", "jsonpath={.spec.provider.zones[*]}"), " ", ",")
+	if got := get(seed, "namespace", namespace, "-o",
+		`jsonpath={.metadata.annotations.high-availability-config\.resources\.gardener\.cloud/zones}`); got != zones {
+		t.Errorf("the extension's namespace is in the zones %q, want %q", got, zones)
 	}
 	onlyOfferedWebhooksAreReached(t, shoot, namespace)
 

@@ -21,13 +21,18 @@ func TestChartHasWhatExtensionsOfOthersHave(t *testing.T) {
 	kinds := map[string]int{}
 	for _, o := range objects {
 		kinds[o.GetKind()]++
+		if version := o.GetAPIVersion(); o.GetKind() == "PodDisruptionBudget" && version != "policy/v1" {
+			t.Errorf("the PodDisruptionBudget is of %s, which current API servers do not offer", version)
+		}
 	}
-	for _, kind := range []string{"Deployment", "ServiceAccount", "VerticalPodAutoscaler", "ClusterRole"} {
+	for _, kind := range []string{
+		"Deployment", "ServiceAccount", "VerticalPodAutoscaler", "ClusterRole", "PodDisruptionBudget",
+	} {
 		if kinds[kind] != 1 {
 			t.Errorf("the chart has %d objects of kind %s", kinds[kind], kind)
 		}
 	}
-	if kinds["Service"] != 2 || len(objects) != 9 {
+	if kinds["Service"] != 2 || len(objects) != 10 {
 		t.Errorf("the chart has objects of the kinds %v", kinds)
 	}
 }

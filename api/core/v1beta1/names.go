@@ -101,7 +101,8 @@ const (
 	AnnotationDNSDefaultDomainPriority = "dns.gardener.cloud/domain-default-priority"
 	// AnnotationGenericTokenKubeconfigSecretName names the Secret with the kubeconfig for token files.
 	AnnotationGenericTokenKubeconfigSecretName = "generic-token-kubeconfig.secret.gardener.cloud/name"
-	// AnnotationPodSecurityEnforce is the pod security level of an extension's namespace.
+	// AnnotationPodSecurityEnforce on a ControllerRegistration is the pod security level of the extension's namespaces,
+	// and the level that its pods in control planes need. Without it, pods of the extension are not restricted.
 	AnnotationPodSecurityEnforce = "security.gardener.cloud/pod-security-enforce"
 	// AnnotationAllowExpiredVersions lets a new CloudProfile list expired versions. Our own addition.
 	AnnotationAllowExpiredVersions = "hortus.dev/allow-expired-versions"

@@ -70,6 +70,9 @@ const (
 	AnnotationServiceAccountLabels = "serviceaccount.resources.gardener.cloud/labels"
 	// AnnotationTokenExpirationDuration is the wanted lifetime of the token. Default 12h.
 	AnnotationTokenExpirationDuration = "serviceaccount.resources.gardener.cloud/token-expiration-duration"
+	// AnnotationInjectCABundle, "true", requests the CA certificates of the target cluster's API server: in the key
+	// bundle.crt, or in the kubeconfig if the Secret has one.
+	AnnotationInjectCABundle = "serviceaccount.resources.gardener.cloud/inject-ca-bundle"
 	// AnnotationTokenRenewTimestamp is when the token is renewed, RFC 3339.
 	AnnotationTokenRenewTimestamp = "serviceaccount.resources.gardener.cloud/token-renew-timestamp"
 )

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -21,12 +22,20 @@ const (
 
 // observed is what one reconcile has found out.
 type observed struct {
-	invalid       error  // Why the chart cannot be rendered; nil if it can.
-	invalidReason string // Reason of the condition in this case.
-	resource      *resourcesv1alpha1.ManagedResource
-	usedBy        string // An object in the seed that needs the extension.
-	unregistered  bool   // The ControllerRegistration is being deleted.
-	secretValues  bool   // The chart has values of Secrets.
+	invalid       error                              // Why the chart cannot be rendered; nil if it can.
+	invalidReason string                             // Reason of the condition in this case.
+	resource      *resourcesv1alpha1.ManagedResource // As applied; nil if it was not.
+	usedBy        *string                            // An object in the seed that needs the extension; nil if not read.
+	unregistered  bool                               // The ControllerRegistration is being deleted.
+	secretValues  bool                               // The chart has values of Secrets.
+}
+
+// next is when to look again whether the extension is in use.
+func (o *observed) next() reconcile.Result {
+	if o.unregistered {
+		return reconcile.Result{RequeueAfter: removalPeriod}
+	}
+	return reconcile.Result{RequeueAfter: requiredPeriod}
 }
 
 // required says whether the extension may be removed. Nothing else than that makes a difference to the
@@ -43,19 +52,25 @@ func required(usedBy string) corev1beta1.Condition {
 	return c
 }
 
-// conditionsFor turns it into conditions, all at once.
+// conditionsFor turns it into conditions, all at once. Conditions about what was not observed keep their values: an
+// extension whose chart cannot be rendered stays as it was installed.
 func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []corev1beta1.Condition {
 	conditions := before
 	set := func(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {
 		conditions = corev1beta1.SetCondition(conditions,
 			corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
 	}
+	if o.usedBy != nil {
+		conditions = corev1beta1.SetCondition(conditions, required(*o.usedBy), now)
+	}
 	if o.invalid != nil {
 		set(conditionValid, corev1beta1.ConditionFalse, o.invalidReason, o.invalid.Error())
 		return conditions
 	}
+	if o.resource == nil {
+		return conditions
+	}
 	set(conditionValid, corev1beta1.ConditionTrue, "RegistrationValid", "The chart can be rendered.")
-	conditions = corev1beta1.SetCondition(conditions, required(o.usedBy), now)
 	for _, row := range []struct {
 		kind                   corev1beta1.ConditionType
 		from                   corev1beta1.ConditionType
@@ -110,7 +125,7 @@ func (o *observed) messageOf(source *corev1beta1.Condition) string {
 
 // sourceCondition returns a condition of the ManagedResource, nil if it speaks of an older spec.
 func sourceCondition(mr *resourcesv1alpha1.ManagedResource, kind corev1beta1.ConditionType) *corev1beta1.Condition {
-	if mr == nil || mr.Status.ObservedGeneration != mr.Generation {
+	if mr.Status.ObservedGeneration != mr.Generation {
 		return nil
 	}
 	return corev1beta1.FindCondition(mr.Status.Conditions, kind)

@@ -1,6 +1,7 @@
 package controllerinstallation
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -67,6 +68,41 @@ func TestConditionsContainNoSecrets(t *testing.T) {
 	}
 }
 
+// TestConditionRequired: it is written as soon as it is known, whatever else fails, and otherwise left as it was.
+func TestConditionRequired(t *testing.T) {
+	applied := &resourcesv1alpha1.ManagedResource{}
+	for name, tc := range map[string]struct {
+		observed  observed
+		want      corev1beta1.ConditionStatus
+		wantValid corev1beta1.ConditionStatus
+	}{
+		"in use, installed": {observed{usedBy: new("Network a/b"), resource: applied},
+			corev1beta1.ConditionTrue, corev1beta1.ConditionTrue},
+		"unused, installed": {observed{usedBy: new(""), resource: applied},
+			corev1beta1.ConditionFalse, corev1beta1.ConditionTrue},
+		"in use, the chart fails": {observed{usedBy: new("Network a/b"), invalid: errNoChart},
+			corev1beta1.ConditionTrue, corev1beta1.ConditionFalse},
+		"unused, the chart fails": {observed{usedBy: new(""), invalid: errNoChart},
+			corev1beta1.ConditionFalse, corev1beta1.ConditionFalse},
+		"unused, not applied":             {observed{usedBy: new("")}, corev1beta1.ConditionFalse, "before"},
+		"not read, no registration":       {observed{invalid: errNoChart}, "before", corev1beta1.ConditionFalse},
+		"not read, nothing else is known": {observed{}, "before", "before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := conditionsFor([]corev1beta1.Condition{
+				{Type: corev1beta1.ControllerInstallationRequired, Status: "before"}, {Type: conditionValid, Status: "before"},
+			}, tc.observed, time.Time{})
+			for kind, want := range map[corev1beta1.ConditionType]corev1beta1.ConditionStatus{
+				corev1beta1.ControllerInstallationRequired: tc.want, conditionValid: tc.wantValid,
+			} {
+				if c := corev1beta1.FindCondition(got, kind); c == nil || c.Status != want {
+					t.Errorf("condition %s is %+v, want %s", kind, c, want)
+				}
+			}
+		})
+	}
+}
+
 // TestValuesOfSecretsAreNoticed: whether messages are left out depends on what the chart's values refer to.
 func TestValuesOfSecretsAreNoticed(t *testing.T) {
 	archive, err := chart.Archive(fstest.MapFS{
@@ -96,6 +132,7 @@ func TestValuesOfSecretsAreNoticed(t *testing.T) {
 					},
 				}).Build(),
 			Seed: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build(), SeedName: "blue",
+			Capabilities: func(context.Context) (chart.Capabilities, error) { return seedCapabilities, nil },
 		}
 		var o observed
 		if _, err := r.objects(t.Context(), installation, &o); err != nil || o.secretValues != want {

@@ -21,6 +21,7 @@ import (
 	corev1v1 "hortus.dev/hortus/api/core/v1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/kube"
@@ -47,6 +48,8 @@ type Reconciler struct {
 	Charts *oci.Puller
 	// Server is the address of the garden for extensions with access to it.
 	Server Server
+	// Capabilities returns what the seed offers to charts.
+	Capabilities func(context.Context) (chart.Capabilities, error)
 }
 
 // Server is the address of the garden.
@@ -113,12 +116,15 @@ func (r *Reconciler) Reconcile(
 	before := installation.DeepCopy()
 	var o observed
 	defer func() {
-		if err == nil || o.invalid != nil {
-			installation.Status.Conditions = conditionsFor(installation.Status.Conditions, o, r.Clock.Now())
-			err = errors.Join(err, kube.PatchStatus(ctx, r.Garden, installation, before))
-		}
+		installation.Status.Conditions = conditionsFor(installation.Status.Conditions, o, r.Clock.Now())
+		err = errors.Join(err, kube.PatchStatus(ctx, r.Garden, installation, before))
 	}()
 	objects, err := r.objects(ctx, installation, &o)
+	if errors.Is(err, reconcile.TerminalError(nil)) {
+		// The condition Valid reports it. Whether the extension is in use may change all the same, which is not watched.
+		ctrl.LoggerFrom(ctx).V(1).Info("Extension cannot be installed", "reason", err.Error())
+		return o.next(), nil
+	}
 	if err != nil {
 		return res, err
 	}
@@ -132,10 +138,7 @@ func (r *Reconciler) Reconcile(
 		}
 	}
 	o.resource = mr
-	if o.unregistered {
-		return reconcile.Result{RequeueAfter: removalPeriod}, nil
-	}
-	return reconcile.Result{RequeueAfter: requiredPeriod}, nil
+	return o.next(), nil
 }
 
 // objects reads the chart and the values of the extension and renders them; problems that users have to solve are put
@@ -150,10 +153,11 @@ func (r *Reconciler) objects(
 		return nil, err
 	}
 	o.unregistered = registration.DeletionTimestamp != nil
-	var err error
-	if o.usedBy, err = r.usedBy(ctx, registration); err != nil {
+	usedBy, err := r.usedBy(ctx, registration)
+	if err != nil {
 		return nil, err
 	}
+	o.usedBy = &usedBy
 	seed := &corev1beta1.Seed{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, seed); err != nil {
 		err = fmt.Errorf("read Seed %q: %w", r.SeedName, err)
@@ -185,14 +189,16 @@ func (r *Reconciler) objects(
 	if err != nil {
 		return nil, err
 	}
+	capabilities, err := r.Capabilities(ctx)
+	if err != nil {
+		return nil, err
+	}
 	objects, err := renderPublic(values, func(values map[string]any) ([]client.Object, error) {
-		return render(archive, installation, registration, values, seed, r.GardenIdentity, r.FeatureGates, access)
+		return render(archive, installation, registration, values, seed, r.GardenIdentity, r.FeatureGates, capabilities,
+			access)
 	})
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
-		if len(deployment.Resources) > 0 {
-			return nil, err // The objects in resources are not watched.
-		}
 		return nil, reconcile.TerminalError(err)
 	}
 	if access == nil {

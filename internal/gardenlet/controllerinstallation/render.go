@@ -3,6 +3,7 @@ package controllerinstallation
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -17,13 +18,11 @@ import (
 )
 
 const (
-	namespacePrefix       = "extension-"
-	labelRegistration     = "controllerregistration.core.gardener.cloud/name"
-	labelRole             = "gardener.cloud/role"
-	roleExtension         = "extension"
-	labelPodSecurity      = "pod-security.kubernetes.io/enforce"
-	annotationPodSecurity = "security.gardener.cloud/pod-security-enforce"
-	defaultPodSecurity    = "baseline"
+	namespacePrefix   = "extension-"
+	labelRegistration = "controllerregistration.core.gardener.cloud/name"
+	labelRole         = "gardener.cloud/role"
+	roleExtension     = "extension"
+	labelPodSecurity  = "pod-security.kubernetes.io/enforce"
 )
 
 // errNoChart says that a deployment can't be installed by this gardenlet.
@@ -34,30 +33,38 @@ func namespaceOf(installation *corev1beta1.ControllerInstallation) string {
 	return namespacePrefix + installation.Name
 }
 
-// desiredNamespace is the namespace of an extension.
+// desiredNamespace is the namespace of an extension. Its pods are restricted only as its registration demands, and spread
+// over the zones of the seed.
 func desiredNamespace(
 	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
+	seed *corev1beta1.Seed,
 ) *corev1.Namespace {
-	security := defaultPodSecurity
-	if wanted := registration.Annotations[annotationPodSecurity]; wanted != "" {
-		security = wanted
-	}
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespaceOf(installation),
 		Labels: map[string]string{
-			labelRole: roleExtension, labelRegistration: registration.Name, labelPodSecurity: security,
+			labelRole: roleExtension, labelRegistration: registration.Name,
 			resourcesv1alpha1.LabelHighAvailabilityConsider: "true",
 		},
 	}}
+	if level := registration.Annotations[corev1beta1.AnnotationPodSecurityEnforce]; level != "" {
+		namespace.Labels[labelPodSecurity] = level
+	}
+	if zones := seed.Spec.Provider.Zones; len(zones) > 0 {
+		namespace.Annotations = map[string]string{
+			resourcesv1alpha1.AnnotationHighAvailabilityZones: strings.Join(zones, ","),
+		}
+	}
+	return namespace
 }
 
 // render returns the objects of an extension: its namespace and what the chart in the archive makes of the deployment's
-// values, to which the key gardener is added with what an extension has to know of its surroundings. access is nil
-// without access to the garden.
+// values, to which the key gardener is added with what an extension has to know of its surroundings. capabilities are
+// those of the seed. access is nil without access to the garden.
 func render(
 	archive []byte, installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
 	values map[string]any,
-	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool, access *gardenAccess,
+	seed *corev1beta1.Seed, gardenIdentity string, gates map[string]bool, capabilities chart.Capabilities,
+	access *gardenAccess,
 ) ([]client.Object, error) {
 	if len(archive) == 0 {
 		return nil, errNoChart
@@ -75,12 +82,12 @@ func render(
 	}
 	merge(values, map[string]any{"gardener": about})
 	rendered, err := chart.Render(loaded, chart.Release{
-		Name: registration.Name, Namespace: namespaceOf(installation),
+		Name: registration.Name, Namespace: namespaceOf(installation), Capabilities: capabilities,
 	}, values)
 	if err != nil {
 		return nil, err
 	}
-	objects := []client.Object{desiredNamespace(installation, registration)}
+	objects := []client.Object{desiredNamespace(installation, registration, seed)}
 	if access != nil {
 		objects = append(objects, access.objects...)
 	}

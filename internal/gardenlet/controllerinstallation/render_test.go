@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1v1 "hortus.dev/hortus/api/core/v1"
@@ -53,7 +54,31 @@ func renderChart(
 		t.Fatal(err)
 	}
 	return render(archive, noticeInstallation, noticeRegistration, parsed.values, seed, "garden-1",
-		map[string]bool{"Gate": true}, access)
+		map[string]bool{"Gate": true}, seedCapabilities, access)
+}
+
+// seedCapabilities are those of a seed with one kind.
+var seedCapabilities = chart.CapabilitiesOf(apiversion.Info{Major: "1", Minor: "34", GitVersion: "v1.34.7"}, nil,
+	[]*metav1.APIResourceList{
+		{GroupVersion: "policy/v1", APIResources: []metav1.APIResource{{Kind: "PodDisruptionBudget"}}},
+	})
+
+// TestChartsSeeTheSeed: objects of a chart may depend on what the seed offers.
+func TestChartsSeeTheSeed(t *testing.T) {
+	for expression, want := range map[string]string{
+		`.Capabilities.KubeVersion.GitVersion`:                                "v1.34.7",
+		`semverCompare ">= 1.21-0" .Capabilities.KubeVersion.Version`:         "true",
+		`.Capabilities.APIVersions.Has "policy/v1"`:                           "true",
+		`.Capabilities.APIVersions.Has "policy/v1/PodDisruptionBudget"`:       "true",
+		`.Capabilities.APIVersions.Has "policy/v1beta1"`:                      "false",
+		`.Capabilities.APIVersions.Has "monitoring.coreos.com/v1/Prometheus"`: "false",
+	} {
+		template := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {value: {{ " + expression + " | quote }}}\n"
+		o := rendered(t, template, "", seedForChart())["ConfigMap"].(*unstructured.Unstructured)
+		if got, _, _ := unstructured.NestedString(o.Object, "data", "value"); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
 }
 
 var (
@@ -153,6 +178,47 @@ data:
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNamespaceOfAnExtension lists what depends on the registration and the Seed.
+func TestNamespaceOfAnExtension(t *testing.T) {
+	for name, tc := range map[string]struct {
+		level string // Of pod security; empty if there is none.
+		zones []string
+		want  map[string]string // Annotations.
+	}{
+		"no level, no zones": {},
+		"restricted":         {level: "restricted"},
+		"privileged":         {level: "privileged"},
+		"one zone": {
+			zones: []string{"a"}, want: map[string]string{"high-availability-config.resources.gardener.cloud/zones": "a"},
+		},
+		"several zones": {zones: []string{"b", "a", "c"},
+			want: map[string]string{"high-availability-config.resources.gardener.cloud/zones": "b,a,c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registration, seed := noticeRegistration.DeepCopy(), seedForChart()
+			if tc.level != "" {
+				registration.Annotations = map[string]string{"security.gardener.cloud/pod-security-enforce": tc.level}
+			}
+			seed.Spec.Provider.Zones = tc.zones
+			got := desiredNamespace(noticeInstallation, registration, seed)
+			want := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: "extension-notice-blue",
+				Labels: map[string]string{
+					"gardener.cloud/role": "extension", "controllerregistration.core.gardener.cloud/name": "notice",
+					"high-availability-config.resources.gardener.cloud/consider": "true",
+				},
+				Annotations: tc.want,
+			}}
+			if tc.level != "" {
+				want.Labels["pod-security.kubernetes.io/enforce"] = tc.level
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("desiredNamespace() mismatch (-want +got):\n%s", diff)
 			}
 		})
 	}

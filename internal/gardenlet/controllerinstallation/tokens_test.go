@@ -165,7 +165,7 @@ func TestInjectedTokens(t *testing.T) {
 			policy := &TokenPolicy{
 				Garden: gardenBuilder(t).WithObjects(installation, deployment).Build(),
 				Seed: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
-					WithObjects(desiredNamespace(installation, noticeRegistration)).Build(),
+					WithObjects(desiredNamespace(installation, noticeRegistration, &corev1beta1.Seed{})).Build(),
 				SeedName: "blue",
 			}
 			_, err := policy.Labels(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{

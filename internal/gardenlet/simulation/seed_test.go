@@ -160,6 +160,7 @@ func TestSimulateControllerInstallations(t *testing.T) {
 			return (&controllerinstallation.Reconciler{
 				Garden: p.In(garden).Direct(), Seed: p.In(cluster).Direct(), Clock: w.Clock(),
 				SeedName: "a", GardenIdentity: "garden", Charts: &oci.Puller{Clock: w.Clock()},
+				Capabilities: func(context.Context) (chart.Capabilities, error) { return chart.Capabilities{}, nil },
 			}).AddToManager(p, p.In(cluster), 1)
 		})
 		installation := func() *corev1beta1.ControllerInstallation {

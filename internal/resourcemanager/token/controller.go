@@ -15,8 +15,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,14 +41,12 @@ const (
 	renewAt     = 0.8
 	renewJitter = 0.05
 
-	// checkPeriod is how often confined ServiceAccounts are checked, which are not watched: one request for each Secret.
+	// checkPeriod is how often confined ServiceAccounts are checked, which are not watched, with one request for each
+	// Secret; and CA certificates, which may be in a file.
 	checkPeriod = time.Hour
 
 	// concurrentSyncs is the number of tokens requested at once; a control plane has about ten.
 	concurrentSyncs = 5
-
-	dataToken      = "token"
-	dataKubeconfig = "kubeconfig"
 
 	annotationTargetName      = "token-requestor.resources.gardener.cloud/target-secret-name"
 	annotationTargetNamespace = "token-requestor.resources.gardener.cloud/target-secret-namespace"
@@ -78,6 +74,9 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	Jitter func() float64 // In [0,1); nil is random.
 	Class  string
+	// CABundle returns the CA certificates of the target's API server, PEM, for Secrets that request them; empty if those
+	// of the system apply.
+	CABundle func() ([]byte, error)
 	// Confined is set if those who write the Secrets may not use all ServiceAccounts of the target. Then no Secret is
 	// written to the target.
 	Confined *Confinement
@@ -121,31 +120,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, secret *corev1.Secret) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	wait := untilRenewal(secret, inTarget, now)
+	bundle, err := r.bundle(secret)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	wait := untilRenewal(secret, inTarget, bundle, now)
 	if wait > 0 && r.Confined == nil {
-		return reconcile.Result{RequeueAfter: wait}, nil
+		return reconcile.Result{RequeueAfter: r.nextCheck(secret, wait)}, nil
 	}
 	account, err := r.ensureAccount(ctx, secret)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if wait > 0 && secret.Annotations[annotationAccountUID] == string(account.UID) {
-		return reconcile.Result{RequeueAfter: min(wait, checkPeriod)}, nil
+		return reconcile.Result{RequeueAfter: r.nextCheck(secret, wait)}, nil
 	}
 	token, expires, err := r.request(ctx, secret, account)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	wait = renewalAfter(expires.Sub(now), r.jitter())
-	if err := r.store(ctx, secret, account, token, now.Add(wait)); err != nil {
+	content := credentials{token, bundle}
+	if err := r.store(ctx, secret, account, content, now.Add(wait)); err != nil {
 		return reconcile.Result{}, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Renewed token", "ServiceAccount", client.ObjectKeyFromObject(account), "renewAfter",
 		wait.String())
-	if r.Confined != nil {
-		wait = min(wait, checkPeriod)
+	return reconcile.Result{RequeueAfter: r.nextCheck(secret, wait)}, nil
+}
+
+// nextCheck is when to look at a Secret again whose token is renewed after wait.
+func (r *Reconciler) nextCheck(secret *corev1.Secret, wait time.Duration) time.Duration {
+	if r.Confined != nil || wantsBundle(secret) {
+		return min(wait, checkPeriod)
 	}
-	return reconcile.Result{RequeueAfter: wait}, nil
+	return wait
 }
 
 func (r *Reconciler) jitter() float64 {
@@ -155,14 +164,15 @@ func (r *Reconciler) jitter() float64 {
 	return rand.Float64()
 }
 
-// untilRenewal is how long the present token is to be used; zero or less if there is none or it is due. inTarget is the
-// Secret that holds the token in the target cluster, nil if it stays here.
-func untilRenewal(secret, inTarget *corev1.Secret, now time.Time) time.Duration {
+// untilRenewal is how long the present token is to be used; zero or less if there is none or it is due, or the CA
+// certificates have to be replaced. inTarget is the Secret that holds the token in the target cluster, nil if it stays
+// here.
+func untilRenewal(secret, inTarget *corev1.Secret, bundle []byte, now time.Time) time.Duration {
 	holder := secret
 	if inTarget != nil {
 		holder = inTarget
 	}
-	if !hasToken(holder) {
+	if !hasToken(holder) || !hasBundle(holder, bundle) {
 		return 0
 	}
 	at, err := time.Parse(time.RFC3339, secret.Annotations[resourcesv1alpha1.AnnotationTokenRenewTimestamp])
@@ -170,22 +180,6 @@ func untilRenewal(secret, inTarget *corev1.Secret, now time.Time) time.Duration 
 		return 0
 	}
 	return at.Sub(now)
-}
-
-func hasToken(s *corev1.Secret) bool {
-	if config := s.Data[dataKubeconfig]; config != nil {
-		loaded, err := clientcmd.Load(config)
-		if err != nil {
-			return false
-		}
-		for _, user := range loaded.AuthInfos {
-			if user.Token != "" {
-				return true
-			}
-		}
-		return false
-	}
-	return len(s.Data[dataToken]) > 0
 }
 
 // renewalAfter is the time of use of a token with the given lifetime.
@@ -282,7 +276,7 @@ func (r *Reconciler) targetSecret(ctx context.Context, secret *corev1.Secret) (*
 
 // store writes the token where it is wanted and then when to renew it, so that a stop in between renews it again.
 func (r *Reconciler) store(
-	ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount, token string, renew time.Time,
+	ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount, content credentials, renew time.Time,
 ) error {
 	before := secret.DeepCopy()
 	target, err := r.targetSecret(ctx, secret)
@@ -291,12 +285,12 @@ func (r *Reconciler) store(
 	}
 	if target != nil {
 		_, err := controllerutil.CreateOrPatch(ctx, r.Target, target,
-			func() error { return setToken(target, secret.Data[dataKubeconfig], token) })
+			func() error { return content.write(target, secret.Data[dataKubeconfig]) })
 		if err != nil {
 			return fmt.Errorf("apply Secret %s of the target: %w", client.ObjectKeyFromObject(target), err)
 		}
 		delete(secret.Data, dataToken)
-	} else if err := setToken(secret, secret.Data[dataKubeconfig], token); err != nil {
+	} else if err := content.write(secret, secret.Data[dataKubeconfig]); err != nil {
 		return reconcile.TerminalError(err)
 	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, resourcesv1alpha1.AnnotationTokenRenewTimestamp,
@@ -308,29 +302,5 @@ func (r *Reconciler) store(
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("patch Secret: %w", err)
 	}
-	return nil
-}
-
-// setToken writes the token into a kubeconfig if the Secret has one, else as such.
-func setToken(secret *corev1.Secret, kubeconfig []byte, token string) error {
-	if secret.Data == nil {
-		secret.Data = map[string][]byte{}
-	}
-	if kubeconfig == nil {
-		secret.Data[dataToken] = []byte(token)
-		return nil
-	}
-	config, err := clientcmd.Load(kubeconfig)
-	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
-	}
-	if current := config.Contexts[config.CurrentContext]; current != nil {
-		config.AuthInfos = map[string]*clientcmdapi.AuthInfo{current.AuthInfo: {Token: token}}
-	}
-	written, err := clientcmd.Write(*config)
-	if err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	secret.Data[dataKubeconfig] = written
 	return nil
 }

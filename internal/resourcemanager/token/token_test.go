@@ -3,6 +3,9 @@ package token
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -158,6 +162,128 @@ func TestTokenGoesIntoTargetSecret(t *testing.T) {
 	f.reconcile()
 	if err := f.target.Get(context.Background(), key, out); err != nil || string(out.Data[dataToken]) != "token-2" {
 		t.Errorf("after it was deleted: Secret %+v, error %v", out.Data, err)
+	}
+}
+
+// TestCABundle: a Secret that requests them gets the CA certificates of the target, and others when they change.
+func TestCABundle(t *testing.T) {
+	kubeconfig := func(current string) []byte {
+		config, err := clientcmd.Write(clientcmdapi.Config{
+			Clusters: map[string]*clientcmdapi.Cluster{
+				"c": {Server: "https://x", CertificateAuthority: "/ca.crt"}, "other": {CertificateAuthorityData: []byte("other")},
+			},
+			AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {}},
+			Contexts:  map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: current,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	for name, tc := range map[string]struct {
+		wanted string // Value of the annotation.
+		data   map[string][]byte
+		none   bool // The target has a certificate of a public CA.
+		want   string
+		period time.Duration
+	}{
+		"requested":                   {"true", nil, false, "bundle.crt=first", time.Hour},
+		"not requested":               {"", nil, false, "", 12 * time.Hour * 8 / 10},
+		"refused":                     {"false", nil, false, "", 12 * time.Hour * 8 / 10},
+		"there are none":              {"true", nil, true, "", time.Hour},
+		"an outdated one":             {"true", map[string][]byte{"bundle.crt": []byte("zero")}, false, "bundle.crt=first", time.Hour},
+		"a kubeconfig":                {"true", map[string][]byte{"kubeconfig": kubeconfig("x")}, false, "c=first,other=other", time.Hour},
+		"a kubeconfig, not requested": {"", map[string][]byte{"kubeconfig": kubeconfig("x")}, false, "c=,other=other", 12 * time.Hour * 8 / 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bundle := "first"
+			f := newFixture(t, func(s *corev1.Secret) {
+				s.Annotations[resourcesv1alpha1.AnnotationInjectCABundle], s.Data = tc.wanted, tc.data
+			})
+			f.r.CABundle = func() ([]byte, error) {
+				if tc.none {
+					return nil, nil
+				}
+				return []byte(bundle), nil
+			}
+			found := func() string {
+				t.Helper()
+				data := f.secret().Data
+				if data["kubeconfig"] == nil {
+					if data["bundle.crt"] == nil {
+						return ""
+					}
+					return "bundle.crt=" + string(data["bundle.crt"])
+				}
+				config, err := clientcmd.Load(data["kubeconfig"])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return "c=" + string(config.Clusters["c"].CertificateAuthorityData) +
+					",other=" + string(config.Clusters["other"].CertificateAuthorityData)
+			}
+			for range 2 { // A second pass changes nothing.
+				if got := f.reconcile().RequeueAfter; got != tc.period || len(f.requested) != 1 {
+					t.Errorf("checked after %v, %d requests; want %v, 1", got, len(f.requested), tc.period)
+				}
+				if got := found(); got != tc.want {
+					t.Errorf("the CA certificates are %q, want %q", got, tc.want)
+				}
+			}
+			bundle = "second"
+			f.reconcile()
+			if got, want := found(), strings.ReplaceAll(tc.want, "first", "second"); got != want {
+				t.Errorf("after a rotation, the CA certificates are %q, want %q", got, want)
+			}
+		})
+	}
+	t.Run("in the target", func(t *testing.T) {
+		f := newFixture(t, func(s *corev1.Secret) {
+			s.Annotations[resourcesv1alpha1.AnnotationInjectCABundle] = "true"
+			s.Annotations[annotationTargetName], s.Annotations[annotationTargetNamespace] = "out", "kube-system"
+		})
+		f.r.CABundle = func() ([]byte, error) { return []byte("first"), nil }
+		f.reconcile()
+		f.reconcile()
+		out := &corev1.Secret{}
+		if err := f.target.Get(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "out"}, out); err != nil ||
+			string(out.Data[dataBundle]) != "first" || len(f.requested) != 1 || f.secret().Data[dataBundle] != nil {
+			t.Errorf("Secret %v after %d requests, source %v, error %v", out.Data, len(f.requested), f.secret().Data, err)
+		}
+	})
+	t.Run("a kubeconfig without current context", func(t *testing.T) {
+		f := newFixture(t, func(s *corev1.Secret) {
+			s.Annotations[resourcesv1alpha1.AnnotationInjectCABundle] = "true"
+			s.Data = map[string][]byte{dataKubeconfig: kubeconfig("none")}
+		})
+		f.r.CABundle = func() ([]byte, error) { return []byte("first"), nil }
+		if !hasBundle(f.secret(), []byte("first")) {
+			t.Error("the token would be renewed again and again for CA certificates that have no place")
+		}
+	})
+}
+
+// TestCABundleOf reads the CA certificates where clients do.
+func TestCABundleOf(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	read := CABundleOf(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: file}})
+	if _, err := read(); err == nil {
+		t.Error("a missing file is no error")
+	}
+	for _, content := range []string{"first", "second"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := read(); err != nil || string(got) != content {
+			t.Errorf("read %q, %v from a file, want %q", got, err, content)
+		}
+	}
+	data := rest.TLSClientConfig{CAFile: file, CAData: []byte("data")}
+	if got, err := CABundleOf(&rest.Config{TLSClientConfig: data})(); err != nil || string(got) != "data" {
+		t.Errorf("read %q, %v, want data", got, err)
+	}
+	if got, err := CABundleOf(&rest.Config{})(); err != nil || len(got) > 0 {
+		t.Errorf("read %q, %v from a configuration without CA certificates", got, err)
 	}
 }
 

@@ -64,6 +64,11 @@ func (c *Changes) workload(ctx context.Context, namespace, kind string, w Worklo
 			return false, err
 		}
 	}
+	if settings.Tolerance == nil && !settings.Pinned {
+		if settings.Zones, err = c.withNodes(ctx, settings.Zones); err != nil {
+			return false, err
+		}
+	}
 	autoscaler, err := c.autoscaler(ctx, namespace, kind, w.Meta.Name)
 	if err != nil {
 		return false, err
@@ -95,6 +100,22 @@ func (c *Changes) inhabited(ctx context.Context, zones []string) (bool, error) {
 		return false, fmt.Errorf("list nodes in zones %v: %w", zones, err)
 	}
 	return len(nodes.Items) > 0, nil
+}
+
+// withNodes returns the zones that have nodes. Nobody has asked for the failure of a zone to be tolerated: replicas that
+// have to be spread over more zones than there are would never all run.
+func (c *Changes) withNodes(ctx context.Context, zones []string) ([]string, error) {
+	var out []string
+	for _, zone := range zones {
+		found, err := c.inhabited(ctx, []string{zone})
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			out = append(out, zone)
+		}
+	}
+	return out, nil
 }
 
 // autoscaler returns the one that scales a workload, or nil.

@@ -1,6 +1,7 @@
 package highavailability
 
 import (
+	"maps"
 	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -37,6 +38,49 @@ func TestZonesWithoutNodesAreNotPinnedTo(t *testing.T) {
 		if changed, err := changes(zone).Deployment(t.Context(), d.Namespace, d); err != nil || changed {
 			t.Errorf("a second Deployment() = %t, %v", changed, err)
 		}
+	}
+}
+
+// In a namespace that does not specify a failure tolerance, such as that of an extension, replicas are spread over the
+// zones that have nodes; elsewhere, over all.
+func TestZonesOfNamespacesWithoutTolerance(t *testing.T) {
+	node := func(name, zone string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		nodes       []client.Object
+		want        int32 // Zones that have to be used; 0 if pods may be anywhere.
+	}{
+		"nodes in all zones": {nil, []client.Object{node("1", "a"), node("2", "b"), node("3", "c")}, 2},
+		"nodes in two zones": {nil, []client.Object{node("1", "a"), node("2", "c"), node("3", "c")}, 2},
+		"nodes in one zone":  {nil, []client.Object{node("1", "a"), node("2", "a")}, 0},
+		"nodes in others":    {nil, []client.Object{node("1", "x"), node("2", "y")}, 0},
+		"a tolerance":        {map[string]string{prefix + "failure-tolerance-type": "zone"}, []client.Object{node("1", "a")}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: "shoot--dev--a", Annotations: map[string]string{prefix + "zones": "a,b,c"},
+			}}
+			maps.Copy(namespace.Annotations, tc.annotations)
+			c := &Changes{fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(namespace).
+				WithObjects(tc.nodes...).Build()}
+			d := deployment(nil, map[string]string{"type": "controller"}, nil)
+			if _, err := c.Deployment(t.Context(), d.Namespace, d); err != nil {
+				t.Fatal(err)
+			}
+			var got int32
+			for _, constraint := range d.Spec.Template.Spec.TopologySpreadConstraints {
+				if constraint.TopologyKey == corev1.LabelTopologyZone {
+					got = *constraint.MinDomains
+				}
+			}
+			if got != tc.want {
+				t.Errorf("pods have to be in %d zones, want %d", got, tc.want)
+			}
+		})
 	}
 }
 
