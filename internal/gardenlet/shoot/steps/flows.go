@@ -55,7 +55,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
-		RenewAccess, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
+		RenewAccess, ServiceAccountTokens, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
 	).Then(flow.New(RestorableFrom, Hibernate, Isolated))
 }
 
