@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -185,12 +186,16 @@ func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
 		})
 		pools.kubeconfig = shootKubeconfig(t, name)
 		kubectl(t, former, "get", "namespaces")
-		checkToken(t, pools.kubeconfig, token, true)
+		if status := statusWithToken(t, pools.kubeconfig, token); status != http.StatusOK {
+			t.Errorf("before the completion, the former token gets status %d", status)
+		}
 		pools.apply(t, roll{
 			asks: "rotate-ca-complete;rotate-serviceaccount-key-complete", done: rotatedTo("Completed"),
 		})
 		checkRefused(t, former)
-		checkToken(t, pools.kubeconfig, token, false)
+		if status := statusWithToken(t, pools.kubeconfig, token); status != http.StatusUnauthorized {
+			t.Errorf("after the completion, the former token gets status %d, want %d", status, http.StatusUnauthorized)
+		}
 		after := nodeOfPool(t, pools.kubeconfig, "steady")
 		if after.UID != before.UID {
 			t.Errorf("the node %s, which is updated in place, was replaced", before.Name)

@@ -32,6 +32,12 @@ var (
 		Ensure: use2(clean(cleanup.KubernetesResources, cleanup.VolumeSnapshots)),
 		Limit:  cleanLimit, Recheck: recheck,
 	}
+	// CleanVolumeAttachments comes after the machines: what is attached to their nodes is not used any more.
+	CleanVolumeAttachments = &flow.Step[*Scope]{
+		Name:   "clean-volume-attachments",
+		Ensure: use1(attachmentsGone),
+		Limit:  cleanLimit, Recheck: recheck,
+	}
 )
 
 // cleanLimit is how long a step may wait before users get an error about remaining objects; the step continues
@@ -62,11 +68,30 @@ func clean(names ...string) func(context.Context, *Values, *Cluster) (flow.Outco
 			}
 			left = append(left, some...)
 		}
-		if len(left) == 0 {
-			return flow.Done(), nil
-		}
-		return flow.WaitingWithCodes(waitObject, leftMessage(left), string(corev1beta1.ErrorCleanupClusterResources)), nil
+		return cleaned(left), nil
 	}
+}
+
+// attachmentsGone deletes the VolumeAttachments of nodes that no longer exist, and waits until their drivers have
+// released them, for five minutes at most.
+func attachmentsGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+	shoot, err := cluster.client()
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	left, err := cleanup.RunLostAttachments(ctx, shoot, cluster.clock.Now())
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	return cleaned(left), nil
+}
+
+// cleaned is the outcome of a cleanup that has left these objects.
+func cleaned(left []string) flow.Outcome {
+	if len(left) == 0 {
+		return flow.Done()
+	}
+	return flow.WaitingWithCodes(waitObject, leftMessage(left), string(corev1beta1.ErrorCleanupClusterResources))
 }
 
 func leftMessage(left []string) string {

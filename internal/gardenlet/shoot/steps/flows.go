@@ -55,7 +55,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
-		RenewAccess, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
+		RenewAccess, ServiceAccountTokens, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
 	).Then(flow.New(RestorableFrom, Hibernate, Isolated))
 }
 
@@ -71,7 +71,8 @@ func Delete() *flow.Graph[*Scope] {
 		Beside(flow.New(ShootSystem, MachineController).SkipAll(when(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(when(notClean))
 	leaveNodes := flow.Reverse(nil, OperatingSystemConfig, Network, ShootResources, MachineController, Worker, Bastions)
-	leaveCluster := leaveNodes.
+	cleanVolumes := flow.New(CleanVolumeAttachments).SkipAll(when(notClean, workerless))
+	leaveCluster := leaveNodes.Then(cleanVolumes).
 		Then(flow.Reverse(nil, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, ContainerRuntimes)).
 		Beside(flow.Reverse(nil, DNSExternal))
 	tearDown := flow.Reverse(nil, KubeAPIServerService, Route, DNSInternal, Etcd, ExtensionsBeforeKubeAPIServer,

@@ -41,6 +41,9 @@ func ensureHibernated(
 		if outcome, err := nodesGone(ctx, cluster); err != nil || !outcome.IsDone() {
 			return outcome, err
 		}
+		if outcome, err := attachmentsGone(ctx, cluster); err != nil || !outcome.IsDone() {
+			return outcome, err
+		}
 	}
 	for _, d := range slices.Backward(Deployments) {
 		if err := seed.scaleDeployment(ctx, d.Name, 0); err != nil {

@@ -185,7 +185,14 @@ func userCluster(t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	phase := func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }
-	return fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.Pod{}, "status.phase", phase).Build()
+	tokenType := func(o client.Object) []string { // The type of a Secret is not in its metadata, but tokens have this.
+		if _, isToken := o.GetAnnotations()[corev1.ServiceAccountNameKey]; isToken {
+			return []string{string(corev1.SecretTypeServiceAccountToken)}
+		}
+		return nil
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.Pod{}, "status.phase", phase).
+		WithIndex(&corev1.Secret{}, "type", tokenType).Build()
 }
 
 // connector simulates the network to the user's cluster.

@@ -2,11 +2,14 @@ package test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -67,6 +70,82 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 	// Since Kubernetes 1.34 the encryption key needs no second request.
 	if p := r.ETCDEncryptionKey.Phase; p != corev1beta1.RotationCompleted {
 		t.Errorf("phase of the encryption key = %s, want Completed", p)
+	}
+}
+
+// Tokens in Secrets that ServiceAccounts list get a successor while a rotation is prepared, and are deleted while it is
+// completed.
+func TestListedTokensAreReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.settled(w.newShoot())
+	account := func(name string, secrets ...string) *corev1.ServiceAccount {
+		a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+		for _, s := range secrets {
+			a.Secrets = append(a.Secrets, corev1.ObjectReference{Name: s})
+		}
+		return a
+	}
+	token := func(name string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: name, CreationTimestamp: metav1.NewTime(began.Add(-time.Hour)),
+				Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"},
+			},
+			Type: corev1.SecretTypeServiceAccountToken,
+		}
+	}
+	for _, o := range []client.Object{
+		account("robot", "old", "registry"), account("plain"), token("old"), token("unlisted"),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "registry"}},
+	} {
+		w.must(w.user.Create(w.ctx, o))
+	}
+	const label = "credentials.gardener.cloud/key-name"
+	state := func() (robot *corev1.ServiceAccount, listed, tokens []string) {
+		t.Helper()
+		robot = &corev1.ServiceAccount{}
+		w.must(w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "robot"}, robot))
+		for _, ref := range robot.Secrets {
+			listed = append(listed, ref.Name)
+		}
+		all := &corev1.SecretList{}
+		w.must(w.user.List(w.ctx, all, client.InNamespace("default")))
+		for _, s := range all.Items {
+			if s.Type == corev1.SecretTypeServiceAccountToken && s.Annotations[corev1.ServiceAccountNameKey] == "robot" {
+				tokens = append(tokens, s.Name)
+			}
+		}
+		return robot, listed, tokens
+	}
+
+	s = w.settled(w.request(s, corev1beta1.OperationRotateServiceAccountKeyStart))
+	robot, listed, tokens := state()
+	if len(listed) != 3 || !strings.HasPrefix(listed[0], "robot-token-") ||
+		!slices.Equal(listed[1:], []string{"old", "registry"}) || len(tokens) != 3 {
+		t.Fatalf("when the rotation is prepared, the account lists %v, and there are tokens %v", listed, tokens)
+	}
+	if key := robot.Labels[label]; !w.generated(s, "service-account-key")[key] {
+		t.Errorf("the label of the account names the key %q", key)
+	}
+	plain := &corev1.ServiceAccount{}
+	w.must(w.user.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "plain"}, plain))
+	if len(plain.Secrets) > 0 || len(plain.Labels) > 0 {
+		t.Errorf("an account without Secrets has become %+v", plain)
+	}
+
+	s = w.settled(w.request(s, corev1beta1.OperationRotateServiceAccountKeyComplete))
+	replacement := listed[0]
+	robot, listed, tokens = state()
+	if !slices.Equal(listed, []string{replacement, "registry"}) ||
+		!slices.Equal(tokens, []string{replacement, "unlisted"}) {
+		t.Errorf("when the rotation is completed, the account lists %v, and there are tokens %v", listed, tokens)
+	}
+	if _, left := robot.Labels[label]; left {
+		t.Error("the label of the account is still there")
+	}
+	if p := s.Status.Credentials.Rotation.ServiceAccountKey.Phase; p != corev1beta1.RotationCompleted {
+		t.Errorf("phase = %s, want Completed", p)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -130,6 +131,56 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	deployment.Finalizers = nil
 	w.must(w.user.Update(w.ctx, deployment))
 	w.run(s, gone)
+}
+
+// VolumeAttachments of machines that are gone are deleted when a Shoot is hibernated or deleted, before its API server
+// stops; their driver has five minutes.
+func TestAttachmentsEndWithTheirNodes(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*world, *corev1beta1.Shoot) *corev1beta1.Shoot{
+		"hibernation": func(w *world, s *corev1beta1.Shoot) *corev1beta1.Shoot {
+			before := s.DeepCopy()
+			s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)}
+			w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+			return s
+		},
+		"deletion": func(w *world, s *corev1beta1.Shoot) *corev1beta1.Shoot {
+			w.delete(s)
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.run(w.newShoot("a"), succeeded)
+			attachment := func(name string, finalizers ...string) *storagev1.VolumeAttachment {
+				return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers},
+					Spec: storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "gone"}}
+			}
+			w.must(w.user.Create(w.ctx, attachment("free")))
+			w.must(w.user.Create(w.ctx, attachment("held", "example.com/driver")))
+
+			s = w.run(end(w, s), func(s *corev1beta1.Shoot) bool {
+				return s != nil && strings.Contains(s.Status.LastOperation.Description, "VolumeAttachment held")
+			})
+			if err := w.user.Get(w.ctx, client.ObjectKey{Name: "free"}, attachment("free")); !apierrors.IsNotFound(err) {
+				t.Errorf("the VolumeAttachment without a finalizer is still there: %v", err)
+			}
+			for _, name := range []string{"kube-apiserver", "kube-controller-manager"} {
+				d := &appsv1.Deployment{}
+				w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: name}, d))
+				if *d.Spec.Replicas == 0 {
+					t.Errorf("%s has been stopped before the volumes are detached", name)
+				}
+			}
+			w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name},
+				&extensionsv1alpha1.ControlPlane{}))
+			w.clock.Step(6 * time.Minute)
+			w.run(s, func(s *corev1beta1.Shoot) bool { return gone(s) || succeeded(s) })
+			if err := w.user.Get(w.ctx, client.ObjectKey{Name: "held"}, attachment("held")); !apierrors.IsNotFound(err) {
+				t.Errorf("the VolumeAttachment with a finalizer is still there: %v", err)
+			}
+		})
+	}
 }
 
 func TestFinishedShootIsLeftAloneUntilItsTime(t *testing.T) {
