@@ -249,7 +249,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	}
 	if err := seedReady(s.seed, r.Identity.Version); err != nil {
 		// An error would increase the pause with each attempt, so that it would last long after the seed is ready.
-		log.FromContext(ctx).Info("Waiting for the seed", "reason", err.Error())
+		log.FromContext(ctx).V(1).Info("Waiting for the seed", "reason", err.Error())
 		if d.Begin && upToDate(shoot) { // Its owner has not asked for anything, and nothing is wrong with the Shoot.
 			return reconcile.Result{RequeueAfter: seedPeriod}, nil
 		}

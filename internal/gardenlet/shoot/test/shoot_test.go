@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -207,8 +209,15 @@ func TestNewGardenletReconcilesOnce(t *testing.T) {
 	s := w.run(w.newShoot(), succeeded)
 	const next = "v99"
 	w.r.Identity.Version = next
+	var logged []string // What changes nothing is logged for debugging only: it happens every few seconds.
+	ctx := w.ctx
+	w.ctx = log.IntoContext(ctx, funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
 	waiting, err := w.step(s)
 	w.must(err)
+	w.ctx = ctx
+	if len(logged) > 0 {
+		t.Errorf("while the seed is not ready, the gardenlet logs %q", logged)
+	}
 	if waiting.ResourceVersion != s.ResourceVersion {
 		t.Errorf("the Shoot was written to before the seed was ready: %+v", waiting.Status.LastOperation)
 	}

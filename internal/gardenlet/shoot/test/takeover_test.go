@@ -2,7 +2,6 @@ package test
 
 import (
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -53,8 +52,7 @@ func TestTakeOverSurvivesFaults(t *testing.T) {
 		direct, err := client.NewWithWatch(destination.Config,
 			client.Options{Scheme: destination.Scheme, Mapper: destination.Client.RESTMapper()})
 		destination.must(err)
-		f := &faulty{random: rand.New(rand.NewPCG(seed, 0))}
-		f.left.Store(faultyWrites)
+		f := newFaulty(seed, s)
 		destination.r.Garden, destination.r.Seed = f.client(direct), f.client(direct)
 		server := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Status.TechnicalID, Name: kubeapiserver.Name}}
 		s = destination.until(s, func(s *corev1beta1.Shoot) bool {
