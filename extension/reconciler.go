@@ -261,7 +261,7 @@ func (r *Reconciler[T]) delete(ctx context.Context, obj T, cluster *Cluster) (re
 	return reconcile.Result{}, r.release(ctx, obj)
 }
 
-// forced tells whether the user has given up on the outside. Objects without Shoot carry the annotation themselves.
+// forced reports whether deletion is forced. Objects without Shoot carry the annotation themselves.
 func forced(obj Object, cluster *Cluster) bool {
 	if cluster != nil {
 		return cluster.ForceDeletion()

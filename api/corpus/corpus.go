@@ -1,4 +1,4 @@
-// Package corpus reads the cases of testdata/corpus: objects, and what defaulting and validation say about them. The
+// Package corpus reads the cases of testdata/corpus: objects, and their expected defaults, errors and warnings. The
 // pure functions are tested with them, and so can be a server: a Case carries complete manifests.
 //
 // Each directory holds the cases of one kind, and in base/ the objects that they vary. A case is a file:
@@ -36,7 +36,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Case is a request and the answer that is wanted.
+// Case is a request and the expected answer.
 type Case struct {
 	File string // Below the directory of the corpus.
 	Name string
@@ -51,7 +51,7 @@ type Case struct {
 	Warnings []string
 	// StoredRefused is true if a server would not store the old object today.
 	StoredRefused bool
-	// Server says why a server answers differently from the pure functions; empty if it does not.
+	// Server is the reason why a server answers differently from the pure functions; empty if it does not.
 	Server string
 }
 
@@ -66,7 +66,7 @@ const (
 	StatusUpdate Operation = "status"
 )
 
-// Error is a wanted error.
+// Error is an expected error.
 type Error struct {
 	Type  field.ErrorType
 	Field string
@@ -75,7 +75,7 @@ type Error struct {
 // String returns the error as it is written in cases.
 func (e Error) String() string { return shortTypes[e.Type] + " " + e.Field }
 
-// NewError returns what a case says about an error.
+// NewError returns an error in the form of a case.
 func NewError(e *field.Error) Error { return Error{Type: e.Type, Field: e.Field} }
 
 var shortTypes = map[field.ErrorType]string{

@@ -22,7 +22,7 @@ type Object interface {
 	metav1.Object
 }
 
-// Options are what the answers depend on besides the objects.
+// Options are the inputs of the functions other than the objects.
 type Options struct {
 	Features corev1beta1.Features
 	// Now decides what has expired. Zero leaves out the rules that depend on time.
@@ -31,7 +31,7 @@ type Options struct {
 	BeforeAdmission bool
 }
 
-// Kind is a kind and the functions beside its type.
+// Kind is a kind and the functions of its type.
 type Kind struct {
 	schema.GroupVersionKind
 	Namespaced bool

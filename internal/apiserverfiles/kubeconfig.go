@@ -57,7 +57,7 @@ func Kubeconfig(data map[string][]byte) error {
 		}))
 	}
 	if current.AuthInfo != "" && config.AuthInfos[current.AuthInfo] == nil {
-		errs = append(errs, fmt.Errorf("the current context has user %q, which is not there", current.AuthInfo))
+		errs = append(errs, fmt.Errorf("current context: user not found: %q", current.AuthInfo))
 	}
 	err = utilerrors.NewAggregate(errs)
 	if err == nil {

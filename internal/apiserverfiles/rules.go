@@ -129,7 +129,7 @@ func authentication(minor uint, own []string, workers bool) func([]byte) []error
 		if !letsProbesIn(config.Anonymous) {
 			errs = append(errs, field.Forbidden(field.NewPath("anonymous"),
 				"must be left out, or be enabled for "+strings.Join(probes, " and ")+
-					", which the kubelet of the seed asks without credentials"))
+					", which the kubelet of the seed probes without credentials"))
 		}
 		for i, jwt := range config.JWT {
 			if jwt.Issuer.EgressSelectorType != "" && !workers {

@@ -162,7 +162,7 @@ func newLandscapeCommand() *cobra.Command {
 		Long: `Time this machine's landscape and its Shoots, and weigh their processes (root).
 
 The landscape is brought up, or found up to date; Shoots are created one after the other and deleted in the end. Memory is
-the sum of proportional set sizes; CPU is watched while nothing is asked for. With --fresh the landscape is removed
+the sum of proportional set sizes; CPU usage is measured while idle. With --fresh the landscape is removed
 first, with everything in it, and its start is timed.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -245,7 +245,7 @@ func usageOf(target *Target, pid int, metricsPath string) (usageSource, error) {
 		return nil, nil
 	}
 	if parsed, err := url.Parse(metricsPath); err != nil || parsed.Host != "" {
-		return nil, fmt.Errorf("metrics path %q is no path", metricsPath)
+		return nil, fmt.Errorf("invalid metrics path: %q", metricsPath)
 	}
 	client, err := newJSONClient(target.Measured)
 	if err != nil {

@@ -98,10 +98,10 @@ func Neighbours(ctx context.Context, site tenants, o NeighboursOptions) (report 
 	report = &NeighboursReport{Host: describeHost(o.now()), Noisy: o.Noisy}
 	silence := func() (func() (int, error), error) { return func() (int, error) { return 0, nil }, nil }
 	measure := func(name string, start func() (func() (int, error), error)) error {
-		o.Progress("measuring beside %s for %s", name, o.Period)
-		seen, err := besideNoise(ctx, quiet, start, o)
+		o.Progress("measuring alongside %s for %s", name, o.Period)
+		seen, err := alongsideNoise(ctx, quiet, start, o)
 		if err != nil {
-			return fmt.Errorf("beside %s: %w", name, err)
+			return fmt.Errorf("alongside %s: %w", name, err)
 		}
 		seen.Noise = name
 		report.Quiet = append(report.Quiet, seen)
@@ -133,8 +133,8 @@ func each(names []string, do func(string) error) error {
 	return errors.Join(errs...)
 }
 
-// besideNoise measures reads and writes of a quiet tenant while the others make noise.
-func besideNoise(
+// alongsideNoise measures reads and writes of a quiet tenant while the others make noise.
+func alongsideNoise(
 	ctx context.Context, quiet *jsonClient, start func() (func() (int, error), error), o NeighboursOptions,
 ) (seen Quiet, err error) {
 	stop, err := start()

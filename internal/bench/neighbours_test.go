@@ -135,7 +135,7 @@ func TestNeighbours(t *testing.T) {
 	for _, q := range report.Quiet {
 		kinds = append(kinds, q.Noise)
 		if q.Reads.P99 != 1000 || q.Writes.P99 != 1000 {
-			t.Errorf("beside %s: %+v, want a second for each", q.Noise, q)
+			t.Errorf("alongside %s: %+v, want a second for each", q.Noise, q)
 		}
 		if (q.PerSecond > 0) != (q.Noise != "nothing") {
 			t.Errorf("%s: %v requests per second", q.Noise, q.PerSecond)

@@ -74,7 +74,7 @@ func harmless(
 ) error {
 	parsed, err := url.Parse(server)
 	if err != nil || parsed.Hostname() == "" {
-		return fmt.Errorf("server %q is no URL", server)
+		return fmt.Errorf("invalid server URL: %q", server)
 	}
 	addresses := []netip.Addr{}
 	if address, err := netip.ParseAddr(parsed.Hostname()); err == nil {

@@ -38,16 +38,16 @@ const (
 var (
 	onReconcile         = Renewal{Text: "gardenlet, with a reconciliation after 80 % of the life", From: 0.8}
 	byRotation          = Renewal{Text: "the owner of the Shoot, by a rotation of CAs", ByHand: true}
-	onRequest           = Renewal{Text: "whoever needs it requests another one"}
+	onRequest           = Renewal{Text: "the client requests a new one"}
 	byKubelet           = Renewal{Text: "kubelet, at 70 to 90 % of the life; the resource-manager approves", From: 0.7}
 	byResourceManager   = Renewal{Text: "resource-manager, at 80 % of the life", From: 0.8}
 	byProviderLocal     = Renewal{Text: "provider-local, at 80 % of the life", From: 0.8}
 	byControllerManager = Renewal{Text: "controller manager, at 80 % of the life", From: 0.8}
 	byOperator          = Renewal{Text: "the operator", ByHand: true}
 	byUp                = Renewal{
-		Text: "whoever calls `hortus up`, when less than a third of the life is left", From: 2. / 3, ByHand: true,
+		Text: "the operator, by `hortus up`, when less than a third of the life is left", From: 2. / 3, ByHand: true,
 	}
-	never = Renewal{Text: "nobody: the landscape is made anew", ByHand: true}
+	never = Renewal{Text: "not renewed; recreate the landscape", ByHand: true}
 )
 
 const (

@@ -18,7 +18,7 @@ var (
 	waitingSteps = prometheus.NewDesc("hortus_flow_waiting_steps",
 		"Number of steps that wait, by what kind of thing they wait for.", []string{"flow", "step", "kind"}, nil)
 	oldestWait = prometheus.NewDesc("hortus_flow_oldest_wait_start_timestamp_seconds",
-		"Since when the step waits that has waited the longest.", []string{"flow", "step", "kind"}, nil)
+		"Start of the longest current wait.", []string{"flow", "step", "kind"}, nil)
 )
 
 // Metrics count passes and steps of all flows of a process. Waits are read from the [Timers] when they are scraped, so

@@ -29,7 +29,7 @@ func TestMetricsCountPassesStepsAndWaits(t *testing.T) {
 	pass(first, map[string]any{"a": WaitingUpTo(time.Hour, "Secret", "Secret z is missing")})
 	// A step that waits for another reason by now has waited since the beginning.
 	check(t, m, `
-# HELP hortus_flow_oldest_wait_start_timestamp_seconds Since when the step waits that has waited the longest.
+# HELP hortus_flow_oldest_wait_start_timestamp_seconds Start of the longest current wait.
 # TYPE hortus_flow_oldest_wait_start_timestamp_seconds gauge
 hortus_flow_oldest_wait_start_timestamp_seconds{flow="create",kind="Deployment",step="a"} 1020
 hortus_flow_oldest_wait_start_timestamp_seconds{flow="create",kind="Secret",step="a"} 1000

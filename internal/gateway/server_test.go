@@ -206,7 +206,7 @@ func TestProxyProtocolIsRoutedByDestination(t *testing.T) {
 	}
 }
 
-func TestOpenConnectionsGoOnWhileDraining(t *testing.T) {
+func TestOpenConnectionsContinueWhileDraining(t *testing.T) {
 	up := loopback(t)
 	defer up.Close()
 	g := start(t, &Table{

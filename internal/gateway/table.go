@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -171,7 +173,7 @@ func routeBackend(
 	case ref.Namespace != nil && string(*ref.Namespace) != namespace:
 		return Backend{}, fmt.Sprintf("backend %s/%s is in another namespace", *ref.Namespace, ref.Name)
 	case ref.Group != nil && *ref.Group != "", ref.Kind != nil && *ref.Kind != "Service":
-		return Backend{}, fmt.Sprintf("backend %s is no Service", ref.Name)
+		return Backend{}, fmt.Sprintf("backend %s: unsupported kind: %q (Service)", ref.Name, groupKind(ref))
 	case ref.Port == nil:
 		return Backend{}, fmt.Sprintf("backend %s has no port", ref.Name)
 	case services[name] == nil:
@@ -182,6 +184,13 @@ func routeBackend(
 		return Backend{}, fmt.Sprintf("Service %s has no cluster IP with port %d", name, *ref.Port)
 	}
 	return b, ""
+}
+
+// groupKind returns the kind of a backend, with its group unless that is the core group.
+func groupKind(ref gatewayv1.BackendRef) string {
+	return schema.GroupKind{
+		Group: string(ptr.Deref(ref.Group, "")), Kind: string(ptr.Deref(ref.Kind, "Service")),
+	}.String()
 }
 
 // backend returns the cluster address of a TCP port of a Service.

@@ -103,7 +103,7 @@ func TestRoutesThatAreNotServed(t *testing.T) {
 		}, []string{"backend b/web is in another namespace", "no usable backend"}},
 		"backend is no Service": {func(r *gatewayv1.TLSRoute) {
 			r.Spec.Rules[0].BackendRefs[0].Kind = ptr.To(gatewayv1.Kind("Pod"))
-		}, []string{"backend web is no Service", "no usable backend"}},
+		}, []string{`backend web: unsupported kind: "Pod" (Service)`, "no usable backend"}},
 		"no port": {func(r *gatewayv1.TLSRoute) { r.Spec.Rules[0].BackendRefs[0].Port = nil },
 			[]string{"backend web has no port", "no usable backend"}},
 		"port is not in the Service": {func(r *gatewayv1.TLSRoute) {

@@ -98,9 +98,8 @@ func (c *checker) inPlacePaths(image *cloudprofile.Image) {
 		}
 		c.add(Finding{
 			Severity: Warning, Rule: RuleInPlacePath, What: "image " + image.Name, Version: v.Text,
-			Message: fmt.Sprintf("in-place pools on it cannot get to %s: no chain of minVersionForUpdate leads there",
-				newest.Text),
-			Fix: fmt.Sprintf("offer a version that can be updated to from %s, or lower a minVersionForUpdate", v.Text),
+			Message: fmt.Sprintf("no in-place update path to %s (minVersionForUpdate)", newest.Text),
+			Fix:     fmt.Sprintf("offer a version that can be updated to from %s, or lower a minVersionForUpdate", v.Text),
 		})
 	}
 }

@@ -304,7 +304,7 @@ func orNothing(list []string) string {
 }
 
 const head = `<!-- Made by internal/networkpolicy/page_test.go with -update. -->
-# Who may talk to whom in a seed
+# Network policies of a seed
 
 In the namespaces of control planes, of extensions, of the gateway and in ` + "`garden`" + ` nothing may be reached by default. Pods get out
 by their labels, and are let in by the Service in front of them:

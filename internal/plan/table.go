@@ -64,7 +64,7 @@ func shootRows(s *ShootPlan, wide bool) []row {
 	}
 	for i := range s.Operations {
 		o := &s.Operations[i]
-		cells := []string{windowText(o.Window), name, "operation", "", o.Name, "asked for", ""}
+		cells := []string{windowText(o.Window), name, "operation", "", o.Name, "requested", ""}
 		if wide {
 			cells = append(cells, o.At.UTC().Format(time.RFC3339), "deferred to the maintenance by its owner")
 		}

@@ -70,7 +70,7 @@ func keepNearest(in Input, left []Candidate) ([]Candidate, func(Candidate) strin
 	return kept, func(c Candidate) string {
 		d, known := distance(c.Seed)
 		if !known {
-			return fmt.Sprintf("the region ConfigMap gives no distance from region %q to its region %q, but to those of other seeds",
+			return fmt.Sprintf("no distance configured from region %q to %q",
 				in.Shoot.Spec.Region, c.Seed.Spec.Provider.Region)
 		}
 		return fmt.Sprintf("its distance from region %q is %d, that of other seeds is %d", in.Shoot.Spec.Region, d, best)

@@ -188,7 +188,7 @@ func TestEverySchedulerPlacesItsOwnShoots(t *testing.T) {
 	}
 }
 
-func TestFailureIsToldInStatusAndEvent(t *testing.T) {
+func TestFailureIsReportedInStatusAndEvent(t *testing.T) {
 	g := newGarden(t)
 	full := g.seed("eu-west-1", "0")
 	s := g.shoot()

@@ -28,10 +28,10 @@ func NewScheduleCommand() *cobra.Command {
 With -f the decision is taken offline from manifests of Seeds, CloudProfiles, NamespacedCloudProfiles, Projects, Shoots and
 region ConfigMaps (namespace garden); without, from a live garden. Nothing is changed.
 
-Decided are the Shoots that the scheduler acts on: those without spec.seedName that are not being deleted and ask for this
-scheduler. They are taken in the order of the input, and each one counts for the next. Shoots that have a seed already only
-count, except those that are named: for them it is shown where they would go if they had none. Offline, Shoots that have no metadata.uid get the default tolerations of their Project first, as on creation. Of two
-manifests of one object the later one counts.
+Places the Shoots without spec.seedName that name this scheduler and are not being deleted, in the order of the input. Each
+placement counts for the next. Shoots with a seed are not placed, but count; named Shoots are placed as if unassigned.
+Offline, Shoots without metadata.uid first get the default tolerations of their Project, as on creation. Of two manifests of
+one object the later one is used.
 
 -o json prints one line per Shoot. Its fields seed, tiedSeeds, error and verdicts are always there, empty if need be. The
 verdict on a seed that does not fit has all reasons, and the change of the Shoot that would make it fit if there is one.`,
@@ -60,7 +60,7 @@ verdict on a seed that does not fit has all reasons, and the change of the Shoot
 			}
 			results := Schedule(f, scheduler, parsed, selected)
 			if len(results) == 0 {
-				fmt.Fprintln(command.ErrOrStderr(), "No Shoot waits for a seed. Name one to see where it would go if it had none.")
+				fmt.Fprintln(command.ErrOrStderr(), "No Shoot waits for a seed. Name Shoots to place them as if unassigned.")
 			}
 			return printResults(command.OutOrStdout(), output, results)
 		},

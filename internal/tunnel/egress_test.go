@@ -243,7 +243,7 @@ func TestServerFlags(t *testing.T) {
 	l.Egress.Close()
 }
 
-func TestDeniedAddressesAreNotAskedOfClients(t *testing.T) {
+func TestDeniedAddressesAreNotRequestedFromClients(t *testing.T) {
 	w := newWorld(t)
 	w.server.Inside = egress.Inside(
 		[]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},

@@ -35,7 +35,7 @@ func newServerMetrics(r prometheus.Registerer) *serverMetrics {
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "hortus_tunnel_server_streams", Help: "Number of open connections through the tunnel."}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hortus_tunnel_server_requests_total", Help: "Connections the API server asked for, by HTTP status code."},
+			Name: "hortus_tunnel_server_requests_total", Help: "Connections requested by the API server, by HTTP status code."},
 			[]string{"code"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hortus_tunnel_server_transferred_bytes_total", Help: "Bytes carried by finished connections, by direction."},
@@ -45,7 +45,7 @@ func newServerMetrics(r prometheus.Registerer) *serverMetrics {
 			[]string{"limit"}),
 		egress: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hortus_tunnel_server_egress_connections_total",
-			Help: "Connections to the outside that the API server asked for, by egress selector and result."},
+			Help: "Connections through egress selectors requested by the API server, by egress selector and result."},
 			[]string{"selector", "result"}),
 		egressOpen: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "hortus_tunnel_server_egress_open_connections",

@@ -46,12 +46,12 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate -f FILE...",
 		Short: "Check manifests without a server",
-		Long: `Checks manifests of Shoots, CloudProfiles, Seeds, Projects and their relatives as the API server
-does, and says everything that is wrong with all of them at once. Unknown and repeated fields are wrong, too.
+		Long: `Checks manifests of Shoots, CloudProfiles, Seeds, Projects and related kinds as the API server does, and reports all
+problems of all manifests at once. Unknown and duplicate fields are problems, too.
 
 If a Shoot's CloudProfile is among the manifests, it is checked against that: versions, machine images, region, zones,
-machine types, volumes and limits. The same goes for ConfigMaps with its audit policy, structured authentication or
-structured authorization. What needs other objects of the garden, such as credentials, Seeds and quotas, only the server can say.
+machine types, volumes and limits. Also checked: ConfigMaps with its audit policy, structured authentication or structured
+authorization. References to other objects, such as credentials, Seeds and quotas, are checked by the server only.
 
 With --old the manifests are changes of stored objects, which are manifests or what kubectl get -o yaml has written.`,
 		Example: `  hortus validate -f shoot.yaml

@@ -22,8 +22,8 @@ const sideBySide = 3
 
 // longStories take longer than 300 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
-	"TestEncryptionAtRest", "TestGardenIsInstalledByHelm", "TestNodesOfTwoPools", "TestPoolsRollWhenTheyAreAsked",
-	"TestShootBecomesASeed", "TestSleepAndDeletion", "TestStatusTellsTheTruth", "TestTenantsReachNothingElse",
+	"TestEncryptionAtRest", "TestGardenIsInstalledByHelm", "TestNodesOfTwoPools", "TestPoolsRollOnRequest",
+	"TestShootBecomesASeed", "TestSleepAndDeletion", "TestStatusIsAccurate", "TestTenantsReachNothingElse",
 	"TestUpdatesInPlace", "TestWaysIntoShoot",
 }
 

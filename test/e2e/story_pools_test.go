@@ -56,10 +56,10 @@ func addTo(pool int, field, value string) string {
 	return fmt.Sprintf(`{"op":"add","path":"/spec/provider/workers/%d/%s","value":%s}`, pool, field, value)
 }
 
-// TestPoolsRollWhenTheyAreAsked has a user change everything that requires no new machines, then step by step
+// TestPoolsRollOnRequest has a user change everything that requires no new machines, then step by step
 // everything that does: pools are rolled concurrently, each for another reason, while one is updated in place. It also
 // restarts the add-ons.
-func TestPoolsRollWhenTheyAreAsked(t *testing.T) {
+func TestPoolsRollOnRequest(t *testing.T) {
 	story(t, firstSeed)
 	const name = "pools"
 	garden := kubeconfigOf("garden")

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestStatusTellsTheTruth creates a Shoot with credentials that the cloud rejects. It fails and waits for its owner,
+// TestStatusIsAccurate creates a Shoot with credentials that the cloud rejects. It fails and waits for its owner,
 // who corrects them and requests a retry. Then the API server is stopped and started again. Status and label report
 // each state.
-func TestStatusTellsTheTruth(t *testing.T) {
+func TestStatusIsAccurate(t *testing.T) {
 	story(t, firstSeed)
 	const name, secret = "truth", "truth-cloud"
 	garden := kubeconfigOf("garden")

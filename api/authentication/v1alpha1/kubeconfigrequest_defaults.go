@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DefaultExpirationSeconds is the life of credentials that no other life was asked for.
+// DefaultExpirationSeconds is the lifetime of credentials if the request has none.
 const DefaultExpirationSeconds int64 = 3600
 
 // AddDefaults makes the decoders of a scheme apply the defaults of this package. The API server's scheme does.

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AdminKubeconfigRequest asks for an administrator's kubeconfig of a Shoot.
+// AdminKubeconfigRequest requests an administrator's kubeconfig of a Shoot.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type AdminKubeconfigRequest struct {
@@ -12,7 +12,7 @@ type AdminKubeconfigRequest struct {
 	// metadata is standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec says how long the kubeconfig is to be valid.
+	// spec is the requested validity of the kubeconfig.
 	Spec AdminKubeconfigRequestSpec `json:"spec"`
 	// status holds the kubeconfig.
 	// +optional
@@ -36,7 +36,7 @@ type AdminKubeconfigRequestStatus struct {
 	ExpirationTimestamp metav1.Time `json:"expirationTimestamp"`
 }
 
-// ViewerKubeconfigRequest asks for a reader's kubeconfig of a Shoot.
+// ViewerKubeconfigRequest requests a reader's kubeconfig of a Shoot.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type ViewerKubeconfigRequest struct {
@@ -44,7 +44,7 @@ type ViewerKubeconfigRequest struct {
 	// metadata is standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec says how long the kubeconfig is to be valid.
+	// spec is the requested validity of the kubeconfig.
 	Spec ViewerKubeconfigRequestSpec `json:"spec"`
 	// status holds the kubeconfig.
 	// +optional

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of the life of credentials, in seconds. The server cuts it to a maximum of its own.
+// Bounds of the lifetime of credentials, in seconds. The server cuts it to a maximum of its own.
 const (
 	MinExpirationSeconds int64 = 600
 	MaxExpirationSeconds int64 = 1<<32 - 1

@@ -12,7 +12,8 @@ const (
 	BackupDelta = "delta"
 )
 
-// ShootBackups lists the backups of a Shoot's etcd. It is the answer of the subresource backups of Shoots and is not stored.
+// ShootBackups lists the backups of a Shoot's etcd. It is the answer of the subresource backups of Shoots and is not
+// stored.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type ShootBackups struct {
@@ -20,11 +21,12 @@ type ShootBackups struct {
 	// metadata is standard object metadata: name and namespace of the Shoot.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// chains are full snapshots with the deltas that extend them, the newest first. Every revision of a chain from restorableFrom
-	// on can be restored. Set by the API server.
+	// chains are full snapshots with the deltas that extend them, the newest first. Every revision of a chain from
+	// restorableFrom on can be restored. Set by the API server.
 	Chains []BackupChain `json:"chains"`
-	// restorableFrom is the first point that can be restored: before it, the Shoot was not completely created, or its etcd was
-	// encrypted in another way. Chains that end before it are left out. Empty until the Shoot has been created. Set by the API server.
+	// restorableFrom is the first point that can be restored: before it, the Shoot was not completely created, or its etcd
+	// was encrypted with other keys. Chains that end before it are left out. Empty until the Shoot has been created. Set
+	// by the API server.
 	// +optional
 	RestorableFrom *RestorePoint `json:"restorableFrom,omitempty"`
 	// truncated is true if there are more backups than an answer holds; the oldest are left out. Set by the API server.

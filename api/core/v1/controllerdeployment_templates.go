@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// resourceExpression stands in helm.values for a value of an object in resources. Nothing else of Go's templates is
+// resourceExpression is replaced in helm.values by a value of an object in resources. Nothing else of Go's templates is
 // supported.
 var resourceExpression = regexp.MustCompile(`\{\{ *\.resources\.([a-zA-Z0-9]+)\.data\.([a-zA-Z0-9]+) *\}\}`)
 

@@ -81,7 +81,7 @@ type OCIRepository struct {
 	CABundleSecretRef *corev1.LocalObjectReference `json:"caBundleSecretRef,omitempty"`
 }
 
-// NamedResourceReference gives a name to an object beside the one it is used in.
+// NamedResourceReference names an object in the namespace garden.
 type NamedResourceReference struct {
 	// name is how the object is referred to: letters and digits. Unique in its list.
 	Name string `json:"name"`

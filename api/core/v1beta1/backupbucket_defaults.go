@@ -1,6 +1,6 @@
 package v1beta1
 
-// SetDefaultsBackupBucket understands the older spelling of the reference to credentials.
+// SetDefaultsBackupBucket accepts the older spelling of the reference to credentials.
 func SetDefaultsBackupBucket(bucket *BackupBucket) {
 	setDefaultCredentialsRef(&bucket.Spec.CredentialsRef, bucket.Spec.SecretRef)
 }

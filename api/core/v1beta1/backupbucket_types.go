@@ -13,10 +13,10 @@ type BackupBucket struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is where the bucket lives and who uses it.
+	// spec is the location of the bucket and the Seed that uses it.
 	// +optional
 	Spec BackupBucketSpec `json:"spec,omitempty"`
-	// status is how far the bucket has come.
+	// status is the observed state of the bucket.
 	// +optional
 	Status BackupBucketStatus `json:"status,omitempty"`
 }
@@ -32,7 +32,7 @@ type BackupBucketList struct {
 	Items []BackupBucket `json:"items"`
 }
 
-// BackupBucketSpec is where a bucket lives and who uses it.
+// BackupBucketSpec is the location of a bucket and the Seed that uses it.
 type BackupBucketSpec struct {
 	// provider of the object store. Immutable.
 	Provider BackupBucketProvider `json:"provider"`
@@ -61,7 +61,7 @@ type BackupBucketProvider struct {
 	Region string `json:"region"`
 }
 
-// BackupBucketStatus is how far a bucket has come.
+// BackupBucketStatus is the observed state of a bucket.
 type BackupBucketStatus struct {
 	// providerStatus is written by the provider's extension.
 	// +optional

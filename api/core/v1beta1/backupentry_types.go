@@ -15,7 +15,7 @@ type BackupEntry struct {
 	// spec names the bucket and its user.
 	// +optional
 	Spec BackupEntrySpec `json:"spec,omitempty"`
-	// status is how far the entry has come.
+	// status is the observed state of the entry.
 	// +optional
 	Status BackupEntryStatus `json:"status,omitempty"`
 }
@@ -43,7 +43,7 @@ type BackupEntrySpec struct {
 	ShootRef *corev1.ObjectReference `json:"shootRef,omitempty"`
 }
 
-// BackupEntryStatus is how far an entry has come.
+// BackupEntryStatus is the observed state of an entry.
 type BackupEntryStatus struct {
 	// lastOperation on the entry.
 	// +optional

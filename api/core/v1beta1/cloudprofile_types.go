@@ -86,7 +86,7 @@ type KubernetesSettings struct {
 	Versions []ExpirableVersion `json:"versions,omitempty" patchStrategy:"merge" patchMergeKey:"version"`
 }
 
-// MachineImageUpdateStrategy bounds how far a maintenance moves a machine image.
+// MachineImageUpdateStrategy limits the updates of a machine image by maintenance.
 type MachineImageUpdateStrategy string
 
 const (
@@ -103,7 +103,7 @@ type MachineImage struct {
 	// +patchMergeKey=version
 	// +patchStrategy=merge
 	Versions []MachineImageVersion `json:"versions" patchStrategy:"merge" patchMergeKey:"version"`
-	// updateStrategy says how far an automatic update may go: patch, minor or major. Default major.
+	// updateStrategy limits automatic updates: patch, minor or major. Default major.
 	// +optional
 	UpdateStrategy *MachineImageUpdateStrategy `json:"updateStrategy,omitempty"`
 }
@@ -121,7 +121,7 @@ type MachineImageVersion struct {
 	// version. Empty: all.
 	// +optional
 	KubeletVersionConstraint *string `json:"kubeletVersionConstraint,omitempty"`
-	// inPlaceUpdates says whether machines can be updated to this version without being replaced.
+	// inPlaceUpdates specifies whether machines can be updated to this version without being replaced.
 	// +optional
 	InPlaceUpdates *InPlaceUpdates `json:"inPlaceUpdates,omitempty"`
 	// capabilityFlavors are the combinations of capabilities in which this version is available.
@@ -162,7 +162,7 @@ type MachineType struct {
 	Memory resource.Quantity `json:"memory"`
 	// name of the machine type. Unique in the profile.
 	Name string `json:"name"`
-	// storage describes the disk that comes with the machine. Empty: pools choose a volume.
+	// storage describes the disk included in the machine type. Empty: pools choose a volume.
 	// +optional
 	Storage *MachineTypeStorage `json:"storage,omitempty"`
 	// usable is false when new pools may not use the type. Default true.
@@ -195,7 +195,7 @@ type MachineTypeStorage struct {
 	StorageSize *resource.Quantity `json:"size,omitempty"`
 	// type is the provider's name of the disk type.
 	Type string `json:"type"`
-	// minSize is the smallest size of the disk in bytes that a pool may ask for.
+	// minSize is the smallest size of the disk in bytes that a pool may request.
 	// +optional
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 }
@@ -209,7 +209,7 @@ type VolumeType struct {
 	// usable is false when new pools may not use the type. Default true.
 	// +optional
 	Usable *bool `json:"usable,omitempty"`
-	// minSize is the smallest size in bytes that a pool may ask for. Empty: no lower bound.
+	// minSize is the smallest size in bytes that a pool may request. Empty: no lower bound.
 	// +optional
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 }
@@ -226,7 +226,7 @@ type Region struct {
 	// labels are for users and selectors; they have no meaning of their own.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// accessRestrictions are the restrictions that Shoots of this region may ask for.
+	// accessRestrictions are the restrictions that Shoots of this region may request.
 	// +optional
 	AccessRestrictions []AccessRestriction `json:"accessRestrictions,omitempty"`
 }

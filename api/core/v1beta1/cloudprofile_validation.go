@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CloudProfileValidation is what the validation of CloudProfiles depends on besides the objects.
+// CloudProfileValidation holds the inputs of the validation of CloudProfiles other than the objects.
 //
 // +k8s:deepcopy-gen=false
 // +k8s:openapi-gen=false

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// offeredVersion is what a Kubernetes version of a profile looks like.
+// offeredVersion is the form of a Kubernetes version of a profile.
 var offeredVersion = regexp.MustCompile(`^([0-9]+\.){2}[0-9]+$`)
 
 // kubernetesVersions checks the offered Kubernetes versions of a CloudProfile.
@@ -36,7 +36,7 @@ func (v CloudProfileValidation) kubernetesVersionList(versions []ExpirableVersio
 	return errs
 }
 
-// validateHighestVersion demands that there is always a version to go to.
+// validateHighestVersion requires that there is always a version to update to.
 func validateHighestVersion(versions []ExpirableVersion) field.ErrorList {
 	var highest *ExpirableVersion
 	for i := range versions {
@@ -71,7 +71,7 @@ func (v CloudProfileValidation) expirableVersion(version *ExpirableVersion, path
 	var errs field.ErrorList
 	if class := version.Classification; class != nil {
 		if *class == ClassificationExpired {
-			errs = append(errs, field.Forbidden(path.Child("classification"), "comes from expirationDate; set that instead"))
+			errs = append(errs, field.Forbidden(path.Child("classification"), "is derived from expirationDate; set that instead"))
 		} else {
 			errs = append(errs, validateEnum(*class, path.Child("classification"), ClassificationPreview,
 				ClassificationSupported, ClassificationDeprecated)...)
@@ -171,7 +171,8 @@ func (v CloudProfileValidation) oneSupportedPerMinor(
 	return errs
 }
 
-// newVersions refuses versions that come in expired. A version that is offered already may be expired at once.
+// newVersions refuses versions that are already expired when they are added. A version that is offered already may be
+// expired at once.
 func (v CloudProfileValidation) newVersions(spec, old *CloudProfileSpec) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(version *ExpirableVersion, path *field.Path) {

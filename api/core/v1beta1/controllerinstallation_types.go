@@ -16,7 +16,7 @@ type ControllerInstallation struct {
 	// spec names the extension and the Seed.
 	// +optional
 	Spec ControllerInstallationSpec `json:"spec,omitempty"`
-	// status is how far the installation has come.
+	// status is the observed state of the installation.
 	// +optional
 	Status ControllerInstallationStatus `json:"status,omitempty"`
 }
@@ -50,7 +50,7 @@ type ControllerInstallationSpec struct {
 	ResourceRefs []corev1.ObjectReference `json:"resourceRefs,omitempty"`
 }
 
-// ControllerInstallationStatus is how far an installation has come.
+// ControllerInstallationStatus is the observed state of an installation.
 type ControllerInstallationStatus struct {
 	// conditions of the installation.
 	// +optional

@@ -32,7 +32,7 @@ type ControllerRegistrationSpec struct {
 	// resources that the extension serves. (kind, type) is unique.
 	// +optional
 	Resources []ControllerResource `json:"resources,omitempty"`
-	// deployment says when and from what the extension is installed.
+	// deployment specifies when and from what the extension is installed.
 	// +optional
 	Deployment *ControllerRegistrationDeployment `json:"deployment,omitempty"`
 }
@@ -49,7 +49,7 @@ const (
 type ControllerResource struct {
 	// kind is a kind of the group extensions.gardener.cloud that extensions act on, such as Infrastructure.
 	Kind string `json:"kind"`
-	// type of the resource, as objects that want the extension name it, such as local.
+	// type of the resource, as used by the objects of the extension, such as local.
 	Type string `json:"type"`
 	// reconcileTimeout is how long a reconciliation may take before the operation reports an error; it keeps waiting.
 	// Only kind Extension. Default 3m.
@@ -58,13 +58,13 @@ type ControllerResource struct {
 	// primary marks the one extension that owns the resource's reconciliation. Default true. Immutable.
 	// +optional
 	Primary *bool `json:"primary,omitempty"`
-	// lifecycle says when the resource is handled. Only for Extension.
+	// lifecycle specifies when the resource is handled. Only for Extension.
 	// +optional
 	Lifecycle *ControllerResourceLifecycle `json:"lifecycle,omitempty"`
 	// workerlessSupported is true when the extension works for Shoots without workers. Default false.
 	// +optional
 	WorkerlessSupported *bool `json:"workerlessSupported,omitempty"`
-	// autoEnable lists the kinds of clusters that get the extension without asking. Only for Extension.
+	// autoEnable lists the kinds of clusters that get the extension by default. Only for Extension.
 	// +optional
 	AutoEnable []ClusterType `json:"autoEnable,omitempty"`
 	// clusterCompatibility lists the kinds of clusters that may use the extension. Only for Extension, default shoot.
@@ -84,7 +84,7 @@ const (
 	AfterWorker         ControllerResourceLifecycleStrategy = "AfterWorker" // Only for reconcile.
 )
 
-// ControllerResourceLifecycle says when an Extension is handled.
+// ControllerResourceLifecycle specifies when an Extension is handled.
 type ControllerResourceLifecycle struct {
 	// reconcile is when it is reconciled. Default AfterKubeAPIServer.
 	// +optional
@@ -97,7 +97,7 @@ type ControllerResourceLifecycle struct {
 	Migrate *ControllerResourceLifecycleStrategy `json:"migrate,omitempty"`
 }
 
-// ControllerDeploymentPolicy says when an extension is installed.
+// ControllerDeploymentPolicy specifies when an extension is installed.
 type ControllerDeploymentPolicy string
 
 const (
@@ -106,7 +106,7 @@ const (
 	ControllerDeploymentPolicyAlwaysExceptNoShoots ControllerDeploymentPolicy = "AlwaysExceptNoShoots"
 )
 
-// ControllerRegistrationDeployment says when and from what an extension is installed.
+// ControllerRegistrationDeployment specifies when and from what an extension is installed.
 type ControllerRegistrationDeployment struct {
 	// policy is OnDemand, Always or AlwaysExceptNoShoots. Default OnDemand.
 	// +optional

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ExposureClass says how the API servers of Shoots are reached.
+// ExposureClass specifies how the API servers of Shoots are reached.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type ExposureClass struct {

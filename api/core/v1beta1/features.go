@@ -13,13 +13,13 @@ type Features struct {
 	VersionClassificationLifecycle bool
 	// CloudProfileCapabilities allows machineCapabilities.
 	CloudProfileCapabilities bool
-	// LiveControlPlaneMigration allows migrations without an outage to be asked for.
+	// LiveControlPlaneMigration allows requests of migrations without an outage.
 	LiveControlPlaneMigration bool
 	// DisableNginxIngressInShoot forbids the addon nginxIngress.
 	DisableNginxIngressInShoot bool
 }
 
-// DefaultFeatures returns the gates of an API server that was not told otherwise.
+// DefaultFeatures returns the gates of an API server that sets none.
 func DefaultFeatures() Features {
 	return Features{
 		InPlaceNodeUpdates:             true,

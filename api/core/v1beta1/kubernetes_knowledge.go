@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What a Kubernetes component would refuse when it starts is refused here, when it is asked for. Nothing is known about
-// minors other than those of zz_generated.kubernetes.go; everything is let through for them.
+// What a Kubernetes component would refuse when it starts is refused here, when it is requested. Nothing is known about
+// minors other than those of zz_generated.kubernetes.go; everything is accepted for them.
 
-// factOf returns what a table says about an entry in a Kubernetes version. known is false if nothing is known about
+// factOf returns the fact of a table about an entry in a Kubernetes version. known is false if nothing is known about
 // the version.
 func factOf(table map[string]string, entry, version string) (fact byte, known bool) {
 	minor := minorOf(version)
@@ -102,8 +102,8 @@ func knownAdmissionPlugins(version string) []string {
 	return known
 }
 
-// unsupportedBy tells whether a Kubernetes version would refuse an entry of a table. Of minors later than the known
-// ones, the last known minor is taken to tell what had been dropped by then.
+// unsupportedBy reports whether a Kubernetes version would refuse an entry of a table. Of minors later than the known
+// ones, the last known minor is taken for what had been removed by then.
 func unsupportedBy(table map[string]string, entry, version string, refused func(fact byte) bool) bool {
 	if minorOf(version) > lastKnownMinor {
 		states, listed := table[entry]
@@ -133,7 +133,7 @@ func UnsupportedAPIVersions(config map[string]bool, version string) []string {
 	})
 }
 
-// UnsupportedAdmissionPlugin tells whether a Kubernetes version does not have the admission plugin.
+// UnsupportedAdmissionPlugin reports whether a Kubernetes version does not have the admission plugin.
 func UnsupportedAdmissionPlugin(name, version string) bool {
 	return unsupportedBy(admissionPlugins, name, version, missing)
 }

@@ -2,7 +2,7 @@ package v1beta1
 
 // Annotations about operations and confirmations.
 const (
-	// AnnotationOperation asks for an operation: on a Shoot a list of Operation values separated by ";".
+	// AnnotationOperation requests an operation: on a Shoot a list of Operation values separated by ";".
 	AnnotationOperation = "gardener.cloud/operation"
 	// AnnotationMaintenanceOperation lists operations of a Shoot to start in the next maintenance.
 	AnnotationMaintenanceOperation = "maintenance.gardener.cloud/operation"
@@ -20,7 +20,7 @@ const (
 	AnnotationShootTasks = "shoot.gardener.cloud/tasks"
 	// AnnotationNeedsRetryOperation makes the next maintenance retry a failed Shoot.
 	AnnotationNeedsRetryOperation = "maintenance.shoot.gardener.cloud/needs-retry-operation"
-	// AnnotationLiveMigrate asks for a migration without an outage.
+	// AnnotationLiveMigrate requests a migration without an outage.
 	AnnotationLiveMigrate = "migration.gardener.cloud/live-migrate"
 	// AnnotationAllowDistantRegions permits a live migration between distant regions.
 	AnnotationAllowDistantRegions = "migration.gardener.cloud/allow-distant-regions"
@@ -68,7 +68,7 @@ const (
 	AnnotationShootUID = "shoot.gardener.cloud/uid"
 	// AnnotationShootMaintenanceWindow is "begin,end" of the Shoot's time window.
 	AnnotationShootMaintenanceWindow = "shoot.gardener.cloud/maintenance-window"
-	// AnnotationWarning tells the user that a webhook was changed.
+	// AnnotationWarning informs the user that a webhook was changed.
 	AnnotationWarning = "gardener.cloud/warning"
 	// AnnotationDescription explains a deployed object.
 	AnnotationDescription = "gardener.cloud/description"
@@ -113,7 +113,7 @@ const (
 	// AnnotationConfirmOlderSpec rolls out a specification that is older than the one rolled out last, as after a restore
 	// of the garden from a backup. It is removed when that is done.
 	AnnotationConfirmOlderSpec = "hortus.dev/confirm-older-spec"
-	// AnnotationConfirmNewControlPlane creates a new, empty control plane for a Shoot whose control plane is gone. It is
+	// AnnotationConfirmNewControlPlane creates a new, empty control plane for a Shoot whose control plane is lost. It is
 	// removed when that is done.
 	AnnotationConfirmNewControlPlane = "hortus.dev/confirm-new-control-plane"
 	// AnnotationTakeBackup requests a full snapshot of etcd, with any value. The gardenlet removes it when that is done or
@@ -123,8 +123,8 @@ const (
 	// it when it begins.
 	AnnotationRestoreBackup = "hortus.dev/restore-backup"
 	// AnnotationSourceIsDead is an operator's word that the Seed it names, which runs the control plane by
-	// status.seedName, is gone: the Seed of spec.seedName takes over without it. It is set through shoots/binding, and
-	// removed when that has begun. On a BackupEntry it says the same of the Seed that uses the entry.
+	// status.seedName, is lost: the Seed of spec.seedName takes over without it. It is set through shoots/binding, and
+	// removed when that has begun. On a BackupEntry it means the same for the Seed that uses the entry.
 	AnnotationSourceIsDead = "hortus.dev/source-is-dead"
 )
 
@@ -188,10 +188,10 @@ const (
 	LabelShootStatus = "shoot.gardener.cloud/status"
 	// LabelPrefixSeedName followed by a Seed's name marks, with "true", objects that matter to the Seed.
 	LabelPrefixSeedName = "name.seed.gardener.cloud/"
-	// LabelSeedProvider and LabelSeedRegion on a Seed come from its spec.
+	// LabelSeedProvider and LabelSeedRegion on a Seed are copied from its spec.
 	LabelSeedProvider = "seed.gardener.cloud/provider"
 	LabelSeedRegion   = "seed.gardener.cloud/region"
-	// LabelSeedNetwork with the value private marks Seeds that are not reachable from outside.
+	// LabelSeedNetwork with the value private marks Seeds that are not reachable from other networks.
 	LabelSeedNetwork = "seed.gardener.cloud/network"
 	// LabelSelfHostedShootCluster marks Seeds that are self-hosted Shoots.
 	LabelSelfHostedShootCluster = "seed.gardener.cloud/self-hosted-shoot-cluster"
@@ -239,7 +239,7 @@ const (
 	// LabelWorkerCRIName and LabelPrefixWorkerContainerRuntime describe a node's container runtimes.
 	LabelWorkerCRIName                = "worker.gardener.cloud/cri-name"
 	LabelPrefixWorkerContainerRuntime = "containerruntime.worker.gardener.cloud/"
-	// LabelNodeLocalDNS says whether the DNS cache runs on a node.
+	// LabelNodeLocalDNS specifies whether the DNS cache runs on a node.
 	LabelNodeLocalDNS = "networking.gardener.cloud/node-local-dns-enabled"
 	// LabelShootProvider, LabelNetworkingProvider, LabelBackupProvider and LabelPrefixExtensionType describe a
 	// control plane's namespace.
@@ -255,7 +255,7 @@ const (
 	LabelControllerRegistrationName = "controllerregistration.core.gardener.cloud/name"
 	// LabelMaintenanceRestart marks pods that the task restartControlPlanePods deletes.
 	LabelMaintenanceRestart = "maintenance.gardener.cloud/restart"
-	// LabelCareConditionType says which condition a ManagedResource counts for.
+	// LabelCareConditionType is the condition that a ManagedResource contributes to.
 	LabelCareConditionType = "care.gardener.cloud/condition-type"
 	// LabelExposureClassHandlerName is on the namespace of a gateway.
 	LabelExposureClassHandlerName = "handler.exposureclass.gardener.cloud/name"
@@ -268,9 +268,9 @@ const (
 	// LabelEndpointAdvertise and LabelEndpointApplication put an address into status.advertisedAddresses.
 	LabelEndpointAdvertise   = "endpoint.shoot.gardener.cloud/advertise"
 	LabelEndpointApplication = "endpoint.shoot.gardener.cloud/application"
-	// LabelDeletionProtected makes the deletion of an object in a Seed need a confirmation.
+	// LabelDeletionProtected requires a confirmation of the deletion of an object in a Seed.
 	LabelDeletionProtected = "gardener.cloud/deletion-protected"
-	// LabelPersist marks Secrets of a control plane that go into the ShootState.
+	// LabelPersist marks Secrets of a control plane that are saved in the ShootState.
 	LabelPersist = "persist"
 )
 
@@ -416,7 +416,7 @@ const (
 // NodeAgentLeasePrefix begins the name of a node agent's Lease in kube-system of a Shoot; the name of its Node follows.
 const NodeAgentLeasePrefix = "gardener-node-agent-"
 
-// Claims are rights, in a Shoot, to no real resource: a machine may say of its Node what it may claim. Admission asks
+// Claims are rights, in a Shoot, to no real resource: a machine may set on its Node what it may claim. Admission asks
 // for them.
 const (
 	ClaimGroup = "worker.gardener.cloud"

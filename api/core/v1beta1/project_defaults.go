@@ -46,7 +46,7 @@ func firstRole(roles []string) string {
 	return ProjectMemberViewer
 }
 
-// withoutRole keeps a role from being listed a second time beside the field role.
+// withoutRole prevents a role of the field role from being listed a second time.
 func withoutRole(roles []string, role string) []string {
 	var rest []string
 	for _, r := range roles {

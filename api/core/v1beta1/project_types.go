@@ -36,13 +36,13 @@ type ProjectSpec struct {
 	// createdBy is the subject that made the project. Set by the API server; immutable.
 	// +optional
 	CreatedBy *rbacv1.Subject `json:"createdBy,omitempty"`
-	// description tells a human what the project is for.
+	// description is a human-readable description of the project.
 	// +optional
 	Description *string `json:"description,omitempty"`
 	// owner is responsible for the project and always a member. Default: the creator. Cannot be removed.
 	// +optional
 	Owner *rbacv1.Subject `json:"owner,omitempty"`
-	// purpose tells a human why the project exists.
+	// purpose is a human-readable description of the project's purpose.
 	// +optional
 	Purpose *string `json:"purpose,omitempty"`
 	// members of the project and their roles.
@@ -54,7 +54,7 @@ type ProjectSpec struct {
 	// tolerations that Shoots of the project get and may have.
 	// +optional
 	Tolerations *ProjectTolerations `json:"tolerations,omitempty"`
-	// dualApprovalForDeletion lists resources whose deletion needs a second person.
+	// dualApprovalForDeletion lists resources whose deletion requires approval by a second user.
 	// +optional
 	DualApprovalForDeletion []DualApprovalForDeletion `json:"dualApprovalForDeletion,omitempty"`
 }
@@ -95,7 +95,7 @@ type ProjectTolerations struct {
 	Whitelist []Toleration `json:"whitelist,omitempty" patchStrategy:"merge" patchMergeKey:"key"`
 }
 
-// DualApprovalForDeletion lists resources whose deletion needs a second person.
+// DualApprovalForDeletion lists resources whose deletion requires approval by a second user.
 type DualApprovalForDeletion struct {
 	// resource is shoots.
 	Resource string `json:"resource"`

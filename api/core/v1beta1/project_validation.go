@@ -14,7 +14,7 @@ const (
 	maxProjectNameLength = 10
 	// maxExtensionRoleLength leaves room in the names of ClusterRoles.
 	maxExtensionRoleLength = 20
-	// serviceAccountUserPrefix begins the user name of a service account, then come namespace and name.
+	// serviceAccountUserPrefix is followed by namespace and name in the user name of a service account.
 	serviceAccountUserPrefix = "system:serviceaccount:"
 )
 

@@ -12,7 +12,7 @@ type Quota struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec says how much Shoots may use together, and how long they may live.
+	// spec limits the total resources of Shoots, and their lifetime.
 	// +optional
 	Spec QuotaSpec `json:"spec,omitempty"`
 }

@@ -46,7 +46,7 @@ func setDefaultsSeedSpec(spec *SeedSpec) {
 	setDefault(&settings.PersistentVolumeClaimAutoscaler, SeedSettingPersistentVolumeClaimAutoscaler{})
 }
 
-// setDefaultCredentialsRef understands the older spelling. The API server keeps the two equal when it stores an object.
+// setDefaultCredentialsRef accepts the older spelling. The API server keeps the two equal when it stores an object.
 func setDefaultCredentialsRef(credentialsRef **corev1.ObjectReference, secretRef *corev1.SecretReference) {
 	if *credentialsRef == nil && secretRef != nil {
 		*credentialsRef = &corev1.ObjectReference{

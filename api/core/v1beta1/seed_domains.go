@@ -2,7 +2,7 @@ package v1beta1
 
 import "strings"
 
-// internalLabel is in every internal domain, so that nobody takes it for one of users.
+// internalLabel is in every internal domain, so that it is not mistaken for one of users.
 const internalLabel = "internal"
 
 // InternalDomain is the domain below which the Seed has the internal names of Shoots, "" if it has none. The label

@@ -66,7 +66,7 @@ func NetworksOnSeed(shoot *Shoot, seed *SeedNetworks) *Networking {
 
 // NetworkConflicts returns the ranges of a Shoot that keep it off a Seed: those of its spec, completed with the Seed's
 // defaults, and those in use according to its status. IPv4 ranges may overlap the Seed's nodes and pods, because the
-// tunnel does not route by address, but not its services, from which the addresses come that API servers advertise.
+// tunnel does not route by address, but not its services, which contain the addresses that API servers advertise.
 func NetworkConflicts(shoot *Shoot, inUse *NetworkingStatus, seed *SeedNetworks) []NetworkConflict {
 	networking := NetworksOnSeed(shoot, seed)
 	if networking == nil {
@@ -133,8 +133,8 @@ func familyOf(prefix netip.Prefix) IPFamily {
 	return IPFamilyIPv4
 }
 
-// EmergencyStop says whether an operator has stopped the reconciliations of all Shoots on the Seed. Values that are not
-// boolean do not stop anything.
+// EmergencyStop reports whether an operator has stopped the reconciliations of all Shoots on the Seed. Values that are
+// not boolean do not stop anything.
 func (s *Seed) EmergencyStop() bool {
 	stop, err := strconv.ParseBool(s.Annotations[AnnotationEmergencyStopShootReconciliations])
 	return err == nil && stop

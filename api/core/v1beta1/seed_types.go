@@ -56,7 +56,7 @@ type SeedSpec struct {
 	// taints keep Shoots away that do not tolerate them.
 	// +optional
 	Taints []SeedTaint `json:"taints,omitempty"`
-	// volume holds what to know about volumes in the seed cluster. No effect here: volumes are asked for as they are
+	// volume holds properties of volumes in the seed cluster. No effect here: volumes are requested as they are
 	// needed.
 	// +optional
 	Volume *SeedVolume `json:"volume,omitempty"`
@@ -103,7 +103,7 @@ type SeedDNS struct {
 	// internal is the domain under which Shoots' API servers are always reachable.
 	// +optional
 	Internal *SeedDNSProviderConfig `json:"internal,omitempty"`
-	// defaults are domains that Shoots get when they bring none.
+	// defaults are domains of Shoots that have none of their own.
 	// +optional
 	Defaults []SeedDNSProviderConfig `json:"defaults,omitempty"`
 }
@@ -231,13 +231,14 @@ type SeedSettings struct {
 	// kept.
 	// +optional
 	ExcessCapacityReservation *SeedSettingExcessCapacityReservation `json:"excessCapacityReservation,omitempty"`
-	// scheduling says whether new Shoots are placed here. Default visible.
+	// scheduling specifies whether new Shoots are placed here. Default visible.
 	// +optional
 	Scheduling *SeedSettingScheduling `json:"scheduling,omitempty"`
 	// loadBalancerServices shape the seed's load balancers. No effect here beyond annotations.
 	// +optional
 	LoadBalancerServices *SeedSettingLoadBalancerServices `json:"loadBalancerServices,omitempty"`
-	// verticalPodAutoscaler says whether the seed gets one of ours. Default enabled. No effect here: no Seed gets one.
+	// verticalPodAutoscaler specifies whether a vertical pod autoscaler is deployed to the seed. Default enabled. No
+	// effect here: no Seed gets one.
 	// +optional
 	VerticalPodAutoscaler *SeedSettingVerticalPodAutoscaler `json:"verticalPodAutoscaler,omitempty"`
 	// dependencyWatchdog restarts or scales control plane components that depend on others. Default enabled. No effect
@@ -247,7 +248,8 @@ type SeedSettings struct {
 	// topologyAwareRouting keeps traffic inside a zone. Default disabled. No effect here: traffic may leave its zone.
 	// +optional
 	TopologyAwareRouting *SeedSettingTopologyAwareRouting `json:"topologyAwareRouting,omitempty"`
-	// zoneSelection says how much a Shoot with workers in none of the seed's zones is kept off the seed. Default: not at all.
+	// zoneSelection specifies how strictly Shoots with workers in none of the seed's zones are kept off the seed. Default:
+	// not at all.
 	// +optional
 	ZoneSelection *SeedSettingZoneSelection `json:"zoneSelection,omitempty"`
 	// persistentVolumeClaimAutoscaler grows volumes that run full. Default disabled. No effect here: volumes keep
@@ -270,7 +272,7 @@ type SeedSettingExcessCapacityReservation struct {
 type SeedSettingExcessCapacityReservationConfig struct {
 	// resources of the block. Required.
 	Resources corev1.ResourceList `json:"resources"`
-	// nodeSelector says on which nodes.
+	// nodeSelector selects the nodes.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// tolerations of the block's pods.
@@ -278,7 +280,7 @@ type SeedSettingExcessCapacityReservationConfig struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// SeedSettingScheduling says whether new Shoots are placed on a seed.
+// SeedSettingScheduling specifies whether new Shoots are placed on a seed.
 type SeedSettingScheduling struct {
 	// visible is false when the scheduler must not choose this seed.
 	Visible bool `json:"visible"`
@@ -297,10 +299,10 @@ type SeedSettingLoadBalancerServices struct {
 	// +patchMergeKey=name
 	// +patchStrategy=merge
 	Zones []SeedSettingLoadBalancerServicesZones `json:"zones,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
-	// proxyProtocol says whether load balancers may speak the PROXY protocol.
+	// proxyProtocol specifies whether load balancers may use the PROXY protocol.
 	// +optional
 	ProxyProtocol *LoadBalancerServicesProxyProtocol `json:"proxyProtocol,omitempty"`
-	// zonalIngress says whether each zone has a gateway of its own. Default enabled.
+	// zonalIngress specifies whether each zone has a gateway of its own. Default enabled.
 	// +optional
 	ZonalIngress *SeedSettingLoadBalancerServicesZonalIngress `json:"zonalIngress,omitempty"`
 	// class is the loadBalancerClass of the Services. Empty: the cluster's default.
@@ -318,25 +320,25 @@ type SeedSettingLoadBalancerServicesZones struct {
 	// externalTrafficPolicy of the zone's Service: Cluster or Local.
 	// +optional
 	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
-	// proxyProtocol says whether the zone's load balancer may speak the PROXY protocol.
+	// proxyProtocol specifies whether the zone's load balancer may use the PROXY protocol.
 	// +optional
 	ProxyProtocol *LoadBalancerServicesProxyProtocol `json:"proxyProtocol,omitempty"`
 }
 
-// LoadBalancerServicesProxyProtocol says whether a load balancer may speak the PROXY protocol.
+// LoadBalancerServicesProxyProtocol specifies whether a load balancer may use the PROXY protocol.
 type LoadBalancerServicesProxyProtocol struct {
 	// allowed is true when gateways accept the PROXY protocol.
 	Allowed bool `json:"allowed"`
 }
 
-// SeedSettingLoadBalancerServicesZonalIngress says whether each zone has a gateway of its own.
+// SeedSettingLoadBalancerServicesZonalIngress specifies whether each zone has a gateway of its own.
 type SeedSettingLoadBalancerServicesZonalIngress struct {
 	// enabled switches the zonal gateways. Default true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// SeedSettingVerticalPodAutoscaler says whether a seed runs a vertical pod autoscaler of ours.
+// SeedSettingVerticalPodAutoscaler specifies whether a vertical pod autoscaler is deployed to a seed.
 type SeedSettingVerticalPodAutoscaler struct {
 	// enabled switches it. Default true.
 	Enabled bool `json:"enabled"`
@@ -353,7 +355,7 @@ type SeedSettingDependencyWatchdog struct {
 	// weeder restarts pods that crash-loop after their dependency recovered. Default enabled.
 	// +optional
 	Weeder *SeedSettingDependencyWatchdogWeeder `json:"weeder,omitempty"`
-	// prober scales controllers down while the API server cannot be reached from outside. Default enabled.
+	// prober scales controllers down while the API server cannot be reached through its external address. Default enabled.
 	// +optional
 	Prober *SeedSettingDependencyWatchdogProber `json:"prober,omitempty"`
 }

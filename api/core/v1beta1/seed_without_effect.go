@@ -2,9 +2,8 @@ package v1beta1
 
 import "fmt"
 
-// seedWithoutEffect is withoutEffect for Seeds. Settings that ask for what is the case anyway are not named, and
-// neither are those that every Seed has by default, such as an enabled dependencyWatchdog: nobody need have asked for
-// them.
+// seedWithoutEffect is withoutEffect for Seeds. Settings that match the fixed behaviour are not named, and neither are
+// those that every Seed has by default, such as an enabled dependencyWatchdog.
 func seedWithoutEffect(spec *SeedSpec) []string {
 	var texts []string
 	warn := func(given bool, path, why string) {

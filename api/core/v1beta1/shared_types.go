@@ -25,7 +25,7 @@ const (
 
 // Condition is one aspect of an object's health.
 type Condition struct {
-	// type says what the condition is about, such as EveryNodeReady. Unique in its list.
+	// type of the condition, such as EveryNodeReady. Unique in its list.
 	Type ConditionType `json:"type"`
 	// status is True, False, Unknown or Progressing (was True and is given time to recover).
 	Status ConditionStatus `json:"status"`
@@ -35,7 +35,7 @@ type Condition struct {
 	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
 	// reason is the cause of the last transition in one CamelCase word.
 	Reason string `json:"reason"`
-	// message explains the status to a human.
+	// message is a human-readable explanation of the status.
 	Message string `json:"message"`
 	// codes classify the errors behind the status. Empty: none is known.
 	// +optional
@@ -54,7 +54,7 @@ const (
 	LastOperationTypeLiveMigrate LastOperationType = "LiveMigrate"
 )
 
-// LastOperationState is how far an operation has come.
+// LastOperationState is the state of an operation.
 type LastOperationState string
 
 const (
@@ -62,13 +62,13 @@ const (
 	LastOperationStateProcessing LastOperationState = "Processing"
 	LastOperationStateSucceeded  LastOperationState = "Succeeded"
 	LastOperationStateError      LastOperationState = "Error"  // Retried automatically.
-	LastOperationStateFailed     LastOperationState = "Failed" // A user must act or ask for a retry.
+	LastOperationStateFailed     LastOperationState = "Failed" // A user must act or request a retry.
 	LastOperationStateAborted    LastOperationState = "Aborted"
 )
 
 // LastOperation is the operation that ran last on an object, or runs now.
 type LastOperation struct {
-	// description tells a human what is happening or has happened.
+	// description is a human-readable description of what is happening or has happened.
 	Description string `json:"description"`
 	// lastUpdateTime is when this block changed last.
 	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
@@ -82,7 +82,7 @@ type LastOperation struct {
 
 // LastError is one error of the last operation.
 type LastError struct {
-	// description tells a human what went wrong.
+	// description is a human-readable description of the error.
 	Description string `json:"description"`
 	// taskID names the step of the flow that failed. Empty: the error belongs to no step.
 	// +optional
@@ -123,7 +123,7 @@ type SeedSelector struct {
 	ProviderTypes []string `json:"providerTypes,omitempty"`
 }
 
-// Extension asks for an extension of the given type.
+// Extension requests an extension of the given type.
 type Extension struct {
 	// type of the extension, one that a ControllerRegistration offers as kind Extension. Required; unique in its list.
 	Type string `json:"type"`
@@ -135,7 +135,7 @@ type Extension struct {
 	Disabled *bool `json:"disabled,omitempty"`
 }
 
-// NamedResourceReference gives a name to an object beside the one it is used in.
+// NamedResourceReference names an object in the same namespace.
 type NamedResourceReference struct {
 	// name is how extensions and other fields refer to the object. Unique in its list.
 	Name string `json:"name"`
@@ -166,7 +166,7 @@ type CloudProfileReference struct {
 	Name string `json:"name"`
 }
 
-// HighAvailability says which failures a control plane survives.
+// HighAvailability specifies which failures a control plane survives.
 type HighAvailability struct {
 	// failureTolerance is what the control plane survives without an outage.
 	FailureTolerance FailureTolerance `json:"failureTolerance"`
@@ -224,7 +224,7 @@ type ContainerRuntime struct {
 	ProviderConfig *runtime.RawExtension `json:"providerConfig,omitempty"`
 }
 
-// VersionClassification is the stage of a version's life.
+// VersionClassification is the lifecycle stage of a version.
 type VersionClassification string
 
 const (
@@ -235,7 +235,7 @@ const (
 	ClassificationExpired     VersionClassification = "expired" // Derived from the expiration date, or a lifecycle stage.
 )
 
-// ExpirableVersion is an offered version and the stages of its life.
+// ExpirableVersion is an offered version and its lifecycle stages.
 type ExpirableVersion struct {
 	// version such as 1.36.3. Unique in its list.
 	Version string `json:"version"`

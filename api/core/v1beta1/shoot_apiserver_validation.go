@@ -116,7 +116,7 @@ func validateIssuer(issuer string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// httpsURLProblem says why a text is no plain https URL, "" if it is one.
+// httpsURLProblem returns why a text is not a plain https URL, "" if it is one.
 func httpsURLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

@@ -79,7 +79,7 @@ type ClusterAutoscaler struct {
 	// maxNodeGroupBackoffDuration is the longest wait after failed growths. Default 30m.
 	// +optional
 	MaxNodeGroupBackoffDuration *metav1.Duration `json:"maxNodeGroupBackoffDuration,omitempty"`
-	// nodeGroupBackoffResetTimeout is when the waits begin anew. Default 3h.
+	// nodeGroupBackoffResetTimeout is the time after which the back-off is reset. Default 3h.
 	// +optional
 	NodeGroupBackoffResetTimeout *metav1.Duration `json:"nodeGroupBackoffResetTimeout,omitempty"`
 	// emitPerNodeGroupMetrics adds metrics per pool. Default false.
@@ -98,7 +98,7 @@ type ClusterAutoscaler struct {
 type VerticalPodAutoscaler struct {
 	// enabled switches the autoscaler.
 	Enabled bool `json:"enabled"`
-	// evictAfterOOMThreshold is the life below which a pod killed for lack of memory is evicted. Default 10m.
+	// evictAfterOOMThreshold is the age below which a pod killed for lack of memory is evicted. Default 10m.
 	// +optional
 	EvictAfterOOMThreshold *metav1.Duration `json:"evictAfterOOMThreshold,omitempty"`
 	// evictionRateBurst is the burst of evictions. Default 1.

@@ -23,7 +23,7 @@ var reservedTaints = []string{
 // noMaxEmptyBulkDelete is the first minor version whose autoscaler has no such flag.
 const noMaxEmptyBulkDelete = 33
 
-// AcceptsMaxEmptyBulkDelete says whether the deprecated field may have its value. It has no effect in any case.
+// AcceptsMaxEmptyBulkDelete reports whether the deprecated field may have its value. It has no effect in any case.
 func (c *ClusterAutoscaler) AcceptsMaxEmptyBulkDelete(version string) bool {
 	return c.MaxEmptyBulkDelete == nil || *c.MaxEmptyBulkDelete >= 0 && minorOf(version) < noMaxEmptyBulkDelete
 }

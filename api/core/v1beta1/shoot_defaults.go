@@ -15,7 +15,7 @@ import (
 
 // Defaults that more than one place must agree on.
 const (
-	DefaultMaxPods                int32 = 110 // Of a kubelet that is not told otherwise.
+	DefaultMaxPods                int32 = 110 // The kubelet's default.
 	DefaultNodeCIDRMaskSizeIPv6   int32 = 64
 	DefaultETCDEventTTL                 = time.Hour
 	DefaultRotationPeriod               = 168 * time.Hour
@@ -23,23 +23,23 @@ const (
 	maintenanceWindowTimeTemplate       = "%02d0000+0000"
 )
 
-// HasWorkers says whether a Shoot has nodes. Without workers it is a control plane only.
+// HasWorkers reports whether a Shoot has nodes. Without workers it is a control plane only.
 func (s *Shoot) HasWorkers() bool {
 	return len(s.Spec.Provider.Workers) > 0
 }
 
-// SSHAccess says whether people can log in to the nodes of a Shoot.
+// SSHAccess reports whether users can log in to the nodes of a Shoot.
 func (s *Shoot) SSHAccess() bool {
 	w := s.Spec.Provider.WorkersSettings
 	return s.HasWorkers() && (w == nil || w.SSHAccess == nil || w.SSHAccess.Enabled)
 }
 
-// HibernationEnabled says whether a Shoot is to sleep.
+// HibernationEnabled reports whether a Shoot is to be hibernated.
 func (s *Shoot) HibernationEnabled() bool {
 	return s.Spec.Hibernation != nil && deref(s.Spec.Hibernation.Enabled)
 }
 
-// SourceIsDead reports whether an operator has said that the Seed which runs the control plane is gone.
+// SourceIsDead reports whether an operator has declared the Seed that runs the control plane lost.
 func (s *Shoot) SourceIsDead() bool {
 	on := deref(s.Status.SeedName)
 	return on != "" && s.Annotations[AnnotationSourceIsDead] == on
@@ -71,7 +71,7 @@ func SetDefaultsShoot(shoot *Shoot) {
 	}
 }
 
-// setDefaultsCloudProfile understands the older spelling. The API server keeps the two equal when it stores a Shoot.
+// setDefaultsCloudProfile accepts the older spelling. The API server keeps the two equal when it stores a Shoot.
 func setDefaultsCloudProfile(spec *ShootSpec) {
 	if spec.CloudProfile == nil && spec.CloudProfileName != nil && *spec.CloudProfileName != "" {
 		spec.CloudProfile = &CloudProfileReference{Kind: CloudProfileKind, Name: *spec.CloudProfileName}
@@ -81,7 +81,7 @@ func setDefaultsCloudProfile(spec *ShootSpec) {
 	}
 }
 
-// setDefaultsDNS understands the older spelling. The API server keeps the two equal when it stores a Shoot.
+// setDefaultsDNS accepts the older spelling. The API server keeps the two equal when it stores a Shoot.
 func setDefaultsDNS(dns *DNS) {
 	if dns == nil {
 		return
@@ -266,12 +266,12 @@ func setDefaultsWorker(worker *Worker, spec *ShootSpec) {
 	}
 }
 
-// UpdatesInPlace says whether the pool's machines are updated without being replaced.
+// UpdatesInPlace reports whether the pool's machines are updated without being replaced.
 func (w *Worker) UpdatesInPlace() bool {
 	return w.UpdateStrategy != nil && (*w.UpdateStrategy == AutoInPlaceUpdate || *w.UpdateStrategy == ManualInPlaceUpdate)
 }
 
-// Operations returns the operations that an annotation asks for, each once, in order.
+// Operations returns the operations that an annotation requests, each once, in order.
 func Operations(annotations map[string]string, key string) []string {
 	var operations []string
 	for operation := range strings.SplitSeq(annotations[key], OperationSeparator) {

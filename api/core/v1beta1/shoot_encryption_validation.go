@@ -31,10 +31,10 @@ func (v ShootValidation) encryption(shoot *Shoot, path *field.Path) field.ErrorL
 		EncryptionProviderTypeAESGCM, EncryptionProviderTypeSecretbox)...)
 	if deref(config.Provider.Type) == EncryptionProviderTypeAESGCM {
 		period, given := etcdKeyAutoRotation(shoot.Spec.Maintenance)
-		// Admission switches the rotation on for new Shoots that say nothing about it.
+		// Admission switches the rotation on for new Shoots that do not set it.
 		if given && period.Duration == 0 || !given && !v.BeforeAdmission {
 			errs = append(errs, field.Forbidden(path,
-				"aesgcm needs spec.maintenance.autoRotation.credentials.etcdEncryptionKey, because its keys wear out"))
+				"aesgcm needs spec.maintenance.autoRotation.credentials.etcdEncryptionKey, because its keys must be rotated regularly"))
 		}
 	}
 	return errs
@@ -88,8 +88,8 @@ func encryptionProvider(shoot *Shoot) EncryptionProviderType {
 	return *server.EncryptionConfig.Provider.Type
 }
 
-// encryptionRollsOut says whether the API server encrypts something else than the spec asks for. Before the first
-// report, the last operation tells.
+// encryptionRollsOut reports whether the API server encrypts something else than the spec requests. Before the first
+// report, the last operation decides.
 func encryptionRollsOut(shoot *Shoot) bool {
 	credentials := shoot.Status.Credentials
 	if credentials == nil || credentials.EncryptionAtRest == nil {
@@ -113,7 +113,7 @@ func validateEncryptionUpdate(shoot, old *Shoot) field.ErrorList {
 		errs = append(errs, field.Forbidden(path,
 			"cannot be changed while the rotation of the etcd encryption key is in phase "+string(phase)))
 	}
-	// Going back to what is encrypted at present is possible at every moment.
+	// Reverting to what is encrypted at present is possible at every moment.
 	goesBack := encryptionRollsOut(old) && !encryptionRollsOut(shoot)
 	if encryptionRollsOut(old) && !goesBack {
 		errs = append(errs, field.Forbidden(path,

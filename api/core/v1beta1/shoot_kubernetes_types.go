@@ -22,10 +22,10 @@ type Kubernetes struct {
 	// kubeScheduler holds settings of the scheduler of pods. Default {} with workers.
 	// +optional
 	KubeScheduler *KubeSchedulerConfig `json:"kubeScheduler,omitempty"`
-	// kubeProxy holds settings of kube-proxy, which leads connections to Services. Default {} with workers.
+	// kubeProxy holds settings of kube-proxy, which routes connections to Services. Default {} with workers.
 	// +optional
 	KubeProxy *KubeProxyConfig `json:"kubeProxy,omitempty"`
-	// kubelet holds settings of the kubelets of all pools that bring none of their own.
+	// kubelet holds settings of the kubelets of all pools without kubelet settings of their own.
 	// +optional
 	Kubelet *KubeletConfig `json:"kubelet,omitempty"`
 	// version of the control plane: "", 1, 1.36 or 1.36.3. Stored in full; incomplete ones are completed with the
@@ -78,15 +78,15 @@ type KubeAPIServerConfig struct {
 	// apiAudiences are the audiences of service account tokens. Default kubernetes and gardener.
 	// +optional
 	APIAudiences []string `json:"apiAudiences,omitempty"`
-	// auditConfig names the policy that says which requests are logged, on the standard output of the API server. Empty: who
-	// has changed something, got into a pod or read a secret; no contents.
+	// auditConfig names the policy that selects which requests are logged, on the standard output of the API server.
+	// Empty: who has changed something, got into a pod or read a secret; no contents.
 	// +optional
 	AuditConfig *AuditConfig `json:"auditConfig,omitempty"`
 	// runtimeConfig switches API versions and resources, such as autoscaling/v1: false. Only those that the version
 	// knows; those that the system needs cannot be switched off.
 	// +optional
 	RuntimeConfig map[string]bool `json:"runtimeConfig,omitempty"`
-	// serviceAccountConfig says who issues tokens of service accounts, and how long they live.
+	// serviceAccountConfig sets issuer and lifetime of the tokens of service accounts.
 	// +optional
 	ServiceAccountConfig *ServiceAccountConfig `json:"serviceAccountConfig,omitempty"`
 	// watchCacheSizes are the sizes of the caches from which clients watch. Empty: chosen by the API server.
@@ -101,7 +101,7 @@ type KubeAPIServerConfig struct {
 	// eventTTL is how long events are kept, 0 to 24h. Default 1h.
 	// +optional
 	EventTTL *metav1.Duration `json:"eventTTL,omitempty"`
-	// logging says how much the API server logs.
+	// logging sets the verbosity of the API server's logs.
 	// +optional
 	Logging *APIServerLogging `json:"logging,omitempty"`
 	// defaultNotReadyTolerationSeconds is how long pods stay on a node that is not ready, in seconds. Default 300.
@@ -110,15 +110,16 @@ type KubeAPIServerConfig struct {
 	// defaultUnreachableTolerationSeconds is how long pods stay on an unreachable node, in seconds. Default 300.
 	// +optional
 	DefaultUnreachableTolerationSeconds *int64 `json:"defaultUnreachableTolerationSeconds,omitempty"`
-	// encryptionConfig says which resources are encrypted in etcd. Secrets always are.
+	// encryptionConfig specifies which resources are encrypted in etcd. Secrets always are.
 	// +optional
 	EncryptionConfig *EncryptionConfig `json:"encryptionConfig,omitempty"`
-	// structuredAuthentication names a ConfigMap that says whose tokens are accepted, for example those of a company's
-	// identity provider.
+	// structuredAuthentication names a ConfigMap with the issuers whose tokens are accepted, for example those of a
+	// company's identity provider.
 	// +optional
 	StructuredAuthentication *StructuredAuthentication `json:"structuredAuthentication,omitempty"`
-	// structuredAuthorization names a ConfigMap with webhooks that decide about requests before the modes Node and RBAC do.
-	// They are not asked about system:masters, nodes, controllers of the control plane and service accounts of kube-system.
+	// structuredAuthorization names a ConfigMap with webhooks that decide about requests before the modes Node and RBAC
+	// do. Requests of system:masters, nodes, controllers of the control plane and service accounts of kube-system are
+	// exempt.
 	// +optional
 	StructuredAuthorization *StructuredAuthorization `json:"structuredAuthorization,omitempty"`
 	// autoscaling bounds the vertical scaling. No effect here: nothing scales the API server.
@@ -164,10 +165,10 @@ type ServiceAccountConfig struct {
 	// issuer of tokens, an https URL. Default the API server's external address.
 	// +optional
 	Issuer *string `json:"issuer,omitempty"`
-	// extendTokenExpiration lets projected tokens live for a year. Empty: the API server's default.
+	// extendTokenExpiration extends the lifetime of projected tokens to a year. Empty: the API server's default.
 	// +optional
 	ExtendTokenExpiration *bool `json:"extendTokenExpiration,omitempty"`
-	// maxTokenExpiration is the longest life of a token, 720h to 2160h. Empty: no bound of ours.
+	// maxTokenExpiration is the maximum lifetime of a token, 720h to 2160h. Empty: no additional limit.
 	// +optional
 	MaxTokenExpiration *metav1.Duration `json:"maxTokenExpiration,omitempty"`
 	// acceptedIssuers are further issuers whose tokens are valid. Unique.
@@ -216,7 +217,7 @@ type APIServerLogging struct {
 	HTTPAccessVerbosity *int32 `json:"httpAccessVerbosity,omitempty"`
 }
 
-// EncryptionConfig says which resources are encrypted in etcd.
+// EncryptionConfig specifies which resources are encrypted in etcd.
 type EncryptionConfig struct {
 	// resources in addition to secrets, such as configmaps or shoots.core.gardener.cloud.
 	// +optional
@@ -262,8 +263,8 @@ type StructuredAuthorization struct {
 type AuthorizerKubeconfigReference struct {
 	// authorizerName is the name of the authorizer in the configuration.
 	AuthorizerName string `json:"authorizerName"`
-	// secretName names a Secret of the Shoot's namespace with the key kubeconfig. The kubeconfig holds everything itself: it
-	// names no files and no programs.
+	// secretName names a Secret of the Shoot's namespace with the key kubeconfig. The kubeconfig holds everything itself:
+	// it names no files and no programs.
 	SecretName string `json:"secretName"`
 }
 
@@ -303,7 +304,7 @@ type HorizontalPodAutoscalerConfig struct {
 	// syncPeriod is the time between evaluations, at least 1s.
 	// +optional
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
-	// tolerance is the least relative change that leads to scaling, over 0.
+	// tolerance is the minimum relative change that triggers scaling, over 0.
 	// +optional
 	Tolerance *float64 `json:"tolerance,omitempty"`
 }
@@ -320,7 +321,7 @@ type KubeSchedulerConfig struct {
 	Profile *SchedulingProfile `json:"profile,omitempty"`
 }
 
-// SchedulingProfile is a way to place pods.
+// SchedulingProfile is a strategy to place pods.
 type SchedulingProfile string
 
 const (
@@ -334,7 +335,7 @@ type KubeProxyConfig struct {
 	// mode is IPTables, IPVS or NFTables. Default IPTables.
 	// +optional
 	Mode *ProxyMode `json:"mode,omitempty"`
-	// enabled says whether kube-proxy runs. Default true.
+	// enabled specifies whether kube-proxy runs. Default true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
@@ -354,7 +355,7 @@ type KubeletConfig struct {
 	// cpuCFSQuota enforces CPU limits. Empty: the kubelet's default, true.
 	// +optional
 	CPUCFSQuota *bool `json:"cpuCFSQuota,omitempty"`
-	// cpuManagerPolicy is none, or static, which gives whole CPUs to pods of the class Guaranteed that ask for them.
+	// cpuManagerPolicy is none, or static, which gives whole CPUs to pods of the QoS class Guaranteed that request them.
 	// Empty: none.
 	// +optional
 	CPUManagerPolicy *string `json:"cpuManagerPolicy,omitempty"`
@@ -391,8 +392,8 @@ type KubeletConfig struct {
 	// memory 1Gi, pid 20k.
 	// +optional
 	KubeReserved *KubeletConfigReserved `json:"kubeReserved,omitempty"`
-	// systemReserved is kept from pods for what else runs on the machine; with kubeReserved less than the machine has. Machines
-	// are replaced only when the sum of both changes. Deprecated, use kubeReserved. Default none.
+	// systemReserved is kept from pods for what else runs on the machine; with kubeReserved less than the machine has.
+	// Machines are replaced only when the sum of both changes. Deprecated, use kubeReserved. Default none.
 	// +optional
 	SystemReserved *KubeletConfigReserved `json:"systemReserved,omitempty"`
 	// imageGCHighThresholdPercent is the disk use in percent from which images are removed. Default 50.
@@ -425,7 +426,7 @@ type KubeletConfig struct {
 	// streamingConnectionIdleTimeout closes idle streams, 30s to 4h. Empty: 5m.
 	// +optional
 	StreamingConnectionIdleTimeout *metav1.Duration `json:"streamingConnectionIdleTimeout,omitempty"`
-	// memorySwap says which pods may swap. Needs the feature gate NodeSwap and failSwapOn false.
+	// memorySwap specifies which pods may swap. Needs the feature gate NodeSwap and failSwapOn false.
 	// +optional
 	MemorySwap *MemorySwapConfiguration `json:"memorySwap,omitempty"`
 	// maxParallelImagePulls bounds pulls at the same time, at least 1. Empty: no bound, if not serialized.
@@ -522,7 +523,7 @@ type KubeletConfigReserved struct {
 	PID *resource.Quantity `json:"pid,omitempty"`
 }
 
-// SwapBehavior says who may swap.
+// SwapBehavior specifies which pods may swap.
 type SwapBehavior string
 
 const (
@@ -530,7 +531,7 @@ const (
 	LimitedSwap SwapBehavior = "LimitedSwap"
 )
 
-// MemorySwapConfiguration says who may swap.
+// MemorySwapConfiguration specifies which pods may swap.
 type MemorySwapConfiguration struct {
 	// swapBehavior is NoSwap or LimitedSwap. Default LimitedSwap when the gate NodeSwap is on and failSwapOn is false.
 	// +optional

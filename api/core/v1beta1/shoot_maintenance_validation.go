@@ -99,7 +99,7 @@ func validateHibernation(shoot *Shoot) field.ErrorList {
 	var errs field.ErrorList
 	if shoot.IsSelfHosted() {
 		errs = append(errs, field.Forbidden(path,
-			"a cluster that hosts its own control plane cannot be stopped from outside"))
+			"a cluster that hosts its own control plane cannot be hibernated"))
 	}
 	errs = append(errs, validateHibernationSchedules(hibernation.Schedules, path.Child("schedules"))...)
 	if shoot.HibernationEnabled() {
@@ -145,10 +145,10 @@ func validateHibernationSchedules(schedules []HibernationSchedule, path *field.P
 	return errs
 }
 
-// cronProblem says what is wrong with a cron expression, "" if nothing is. The time zone has a field of its own.
+// cronProblem returns what is wrong with a cron expression, "" if nothing is. The time zone has a field of its own.
 func cronProblem(expression string) string {
 	if strings.HasPrefix(expression, "TZ=") || strings.HasPrefix(expression, "CRON_TZ=") {
-		return "the time zone belongs into the field location"
+		return "the time zone must be set in the field location"
 	}
 	if _, err := cron.ParseStandard(expression); err != nil {
 		return "must be a cron expression of five fields, as in 00 20 * * 1,2,3,4,5, or a descriptor such as @daily"
@@ -156,7 +156,7 @@ func cronProblem(expression string) string {
 	return ""
 }
 
-// validateHibernationUpdate keeps a cluster running while something is being encrypted or signed anew.
+// validateHibernationUpdate keeps a cluster running while something is being re-encrypted or signed again.
 func validateHibernationUpdate(shoot, old *Shoot) field.ErrorList {
 	if !shoot.HibernationEnabled() || old.HibernationEnabled() {
 		return nil
@@ -211,7 +211,7 @@ func rotating(phase CredentialsRotationPhase) bool {
 	return phase != "" && phase != RotationCompleted
 }
 
-// etcdKeyAutoRotation says whether the etcd encryption key is rotated automatically.
+// etcdKeyAutoRotation reports whether the etcd encryption key is rotated automatically.
 func etcdKeyAutoRotation(maintenance *Maintenance) (period *metav1.Duration, given bool) {
 	if maintenance == nil || maintenance.AutoRotation == nil || maintenance.AutoRotation.Credentials == nil ||
 		maintenance.AutoRotation.Credentials.ETCDEncryptionKey == nil {

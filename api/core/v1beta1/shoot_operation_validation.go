@@ -56,7 +56,7 @@ var coveredOperations = map[string][]string{
 	},
 }
 
-// forbiddenWhileHibernated says whether an operation needs running nodes or a running API server.
+// forbiddenWhileHibernated reports whether an operation needs running nodes or a running API server.
 func forbiddenWhileHibernated(operation string) bool {
 	for _, prefix := range []string{
 		"rotate-credentials-", OperationRotateETCDEncryptionKey, "rotate-serviceaccount-key-",
@@ -69,7 +69,7 @@ func forbiddenWhileHibernated(operation string) bool {
 	return false
 }
 
-// annotations checks what the annotations of a Shoot ask for. old is nil on creation.
+// annotations checks what the annotations of a Shoot request. old is nil on creation.
 func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
 	errs := validateOperations(shoot, old)
 	errs = append(errs, validateForceDeletion(shoot, old)...)
@@ -88,7 +88,7 @@ func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
 }
 
 // validateOperations checks both lists of operations. What depends on the state of the cluster is checked for an
-// operation when it is asked for, because that state changes once the operation has begun.
+// operation when it is requested, because that state changes once the operation has begun.
 func validateOperations(shoot, old *Shoot) field.ErrorList {
 	now := Operations(shoot.Annotations, AnnotationOperation)
 	later := Operations(shoot.Annotations, AnnotationMaintenanceOperation)
@@ -181,7 +181,7 @@ func validateOperationPools(list string, rolling bool, shoot *Shoot, path *field
 		pool := workerNamed(shoot, name)
 		switch {
 		case pool == nil:
-			errs = append(errs, field.Invalid(path, name, "is no worker pool of the Shoot"))
+			errs = append(errs, field.Invalid(path, name, "no such worker pool (available: "+poolNames(shoot)+")"))
 		case rolling && pool.UpdatesInPlace():
 			errs = append(errs, field.Invalid(path, name, "is updated in place and cannot be rolled"))
 		}
@@ -191,6 +191,19 @@ func validateOperationPools(list string, rolling bool, shoot *Shoot, path *field
 		seen[name] = true
 	}
 	return errs
+}
+
+// poolNames lists the worker pools of a Shoot, for messages.
+func poolNames(shoot *Shoot) string {
+	if len(shoot.Spec.Provider.Workers) == 0 {
+		return "none"
+	}
+	names := make([]string, 0, len(shoot.Spec.Provider.Workers))
+	for i := range shoot.Spec.Provider.Workers {
+		names = append(names, shoot.Spec.Provider.Workers[i].Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // operationContext checks whether the state of the cluster permits an operation.
@@ -275,7 +288,8 @@ func mayStartRotation(operation *LastOperation) bool {
 	}
 }
 
-// forceDeletionCodes are errors that only somebody outside can solve, so that waiting for the cleanup is in vain.
+// forceDeletionCodes are errors that only a user or an operator can resolve, so that the cleanup cannot succeed by
+// itself.
 var forceDeletionCodes = []ErrorCode{
 	ErrorInfraUnauthenticated, ErrorInfraUnauthorized, ErrorInfraDependencies, ErrorCleanupClusterResources,
 	ErrorConfigurationProblem,

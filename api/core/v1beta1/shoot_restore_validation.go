@@ -42,7 +42,7 @@ func validateRestore(shoot, old *Shoot) field.ErrorList {
 	return nil
 }
 
-// restoreImpossible says what keeps a Shoot from being restored, and what to do.
+// restoreImpossible returns why a Shoot cannot be restored, and what to do.
 func restoreImpossible(shoot *Shoot) string {
 	switch cp := shoot.Spec.ControlPlane; {
 	case shoot.DeletionTimestamp != nil:

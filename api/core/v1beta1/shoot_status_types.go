@@ -12,7 +12,7 @@ type ShootStatus struct {
 	// +patchMergeKey=type
 	// +patchStrategy=merge
 	Conditions []Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// constraints say what is possible with the cluster at present.
+	// constraints report which operations are possible with the cluster at present.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -21,10 +21,10 @@ type ShootStatus struct {
 	Gardener Gardener `json:"gardener"`
 	// hibernated is true while the cluster is stopped.
 	IsHibernated bool `json:"hibernated"`
-	// lastOperation is what the gardenlet does or did last, and how far it has come.
+	// lastOperation is the current or last operation of the gardenlet, and its progress.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
-	// lastErrors say why the last operation has not succeeded, with codes that tell who can help.
+	// lastErrors are the reasons why the last operation has not succeeded, with codes that classify them.
 	// +optional
 	LastErrors []LastError `json:"lastErrors,omitempty"`
 	// observedGeneration is the generation that the gardenlet has seen.
@@ -66,7 +66,7 @@ type ShootStatus struct {
 	// inPlaceUpdates lists the pools that still await an update in place.
 	// +optional
 	InPlaceUpdates *InPlaceUpdatesStatus `json:"inPlaceUpdates,omitempty"`
-	// manualWorkerPoolRollout lists the pools whose roll-out was asked for.
+	// manualWorkerPoolRollout lists the pools whose roll-out was requested.
 	// +optional
 	ManualWorkerPoolRollout *ManualWorkerPoolRollout `json:"manualWorkerPoolRollout,omitempty"`
 	// liveMigration is the progress of a migration without an outage.
@@ -220,7 +220,7 @@ type ETCDEncryptionKeyRotation struct {
 	// lastCompletionTriggeredTime is when a completion was started last.
 	// +optional
 	LastCompletionTriggeredTime *metav1.Time `json:"lastCompletionTriggeredTime,omitempty"`
-	// autoCompleteAfterPrepared lets the completion follow the preparation without being asked.
+	// autoCompleteAfterPrepared starts the completion automatically after the preparation.
 	// +optional
 	AutoCompleteAfterPrepared *bool `json:"autoCompleteAfterPrepared,omitempty"`
 }
@@ -247,13 +247,13 @@ type ObservabilityRotation struct {
 
 // LastMaintenance is the last maintenance that changed something or failed to.
 type LastMaintenance struct {
-	// description tells a human what was done.
+	// description is a human-readable description of what was done.
 	Description string `json:"description"`
 	// triggeredTime is when the maintenance ran.
 	TriggeredTime metav1.Time `json:"triggeredTime"`
 	// state is Processing, Succeeded or Failed.
 	State LastOperationState `json:"state"`
-	// failureReason tells a human what could not be done.
+	// failureReason is a human-readable description of what could not be done.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 }
@@ -269,7 +269,7 @@ type NetworkingStatus struct {
 	// services are the CIDRs of the services.
 	// +optional
 	Services []string `json:"services,omitempty"`
-	// egressCIDRs are the addresses that traffic to the outside comes from.
+	// egressCIDRs are the source addresses of traffic to external destinations.
 	// +optional
 	EgressCIDRs []string `json:"egressCIDRs,omitempty"`
 }
@@ -291,7 +291,7 @@ type PendingWorkerUpdates struct {
 	ManualInPlaceUpdate []string `json:"manualInPlaceUpdate,omitempty"`
 }
 
-// ManualWorkerPoolRollout lists the pools whose roll-out was asked for.
+// ManualWorkerPoolRollout lists the pools whose roll-out was requested.
 type ManualWorkerPoolRollout struct {
 	// pendingWorkersRollouts are pools whose roll-out is not finished.
 	// +optional

@@ -56,7 +56,7 @@ type ShootSpec struct {
 	// dns holds the cluster's domain and the providers that manage its records.
 	// +optional
 	DNS *DNS `json:"dns,omitempty"`
-	// extensions are added to the cluster, each type once; ControllerRegistrations say which types there are. An
+	// extensions are added to the cluster, each type once; ControllerRegistrations list the available types. An
 	// extension that every cluster gets is switched off here with disabled.
 	// +optional
 	Extensions []Extension `json:"extensions,omitempty"`
@@ -68,10 +68,10 @@ type ShootSpec struct {
 	// networking holds the address ranges and the network extension. Default {}.
 	// +optional
 	Networking *Networking `json:"networking,omitempty"`
-	// maintenance says when and how the cluster is kept up to date.
+	// maintenance specifies when and how the cluster is kept up to date.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
-	// monitoring says who is told of problems. No effect here: no alerts are sent.
+	// monitoring lists the receivers of alerts. No effect here: no alerts are sent.
 	// +optional
 	Monitoring *Monitoring `json:"monitoring,omitempty"`
 	// provider holds the infrastructure and the worker pools.
@@ -196,9 +196,9 @@ type DNSIncludeExclude struct {
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// Maintenance says when and how a cluster is kept up to date.
+// Maintenance specifies when and how a cluster is kept up to date.
 type Maintenance struct {
-	// autoUpdate says what is updated automatically. Default Kubernetes patches and machine images.
+	// autoUpdate specifies what is updated automatically. Default Kubernetes patches and machine images.
 	// +optional
 	AutoUpdate *MaintenanceAutoUpdate `json:"autoUpdate,omitempty"`
 	// timeWindow is when. Default a random hour, chosen at creation.
@@ -207,12 +207,12 @@ type Maintenance struct {
 	// confineSpecUpdateRollout delays the rollout of spec changes to the time window. Default false.
 	// +optional
 	ConfineSpecUpdateRollout *bool `json:"confineSpecUpdateRollout,omitempty"`
-	// autoRotation says which credentials are rotated automatically.
+	// autoRotation specifies which credentials are rotated automatically.
 	// +optional
 	AutoRotation *MaintenanceAutoRotation `json:"autoRotation,omitempty"`
 }
 
-// MaintenanceAutoUpdate says what is updated automatically.
+// MaintenanceAutoUpdate specifies what is updated automatically.
 type MaintenanceAutoUpdate struct {
 	// kubernetesVersion lets the Kubernetes patch version be updated. Default true.
 	KubernetesVersion bool `json:"kubernetesVersion"`
@@ -231,14 +231,14 @@ type MaintenanceTimeWindow struct {
 	End string `json:"end"`
 }
 
-// MaintenanceAutoRotation says which credentials are rotated automatically.
+// MaintenanceAutoRotation specifies which credentials are rotated automatically.
 type MaintenanceAutoRotation struct {
-	// credentials says how often each kind of credentials is rotated.
+	// credentials specifies how often each kind of credentials is rotated.
 	// +optional
 	Credentials *MaintenanceCredentialsAutoRotation `json:"credentials,omitempty"`
 }
 
-// MaintenanceCredentialsAutoRotation says which credentials are rotated automatically.
+// MaintenanceCredentialsAutoRotation specifies which credentials are rotated automatically.
 type MaintenanceCredentialsAutoRotation struct {
 	// observability credentials. Empty: not rotated.
 	// +optional
@@ -251,7 +251,7 @@ type MaintenanceCredentialsAutoRotation struct {
 	ETCDEncryptionKey *MaintenanceRotationConfig `json:"etcdEncryptionKey,omitempty"`
 }
 
-// MaintenanceRotationConfig says how often a credential is rotated.
+// MaintenanceRotationConfig specifies how often a credential is rotated.
 type MaintenanceRotationConfig struct {
 	// rotationPeriod is 30m to 2160h; 0 switches the rotation off. Default 168h.
 	// +optional
@@ -312,7 +312,7 @@ type NginxIngress struct {
 	// loadBalancerSourceRanges are the CIDRs that may connect. Empty: all.
 	// +optional
 	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
-	// config goes into the ConfigMap of the controller, by its own keys.
+	// config is added to the ConfigMap of the controller, by its own keys.
 	// +optional
 	Config map[string]string `json:"config,omitempty"`
 	// externalTrafficPolicy is Cluster or Local. Default Cluster.
@@ -328,9 +328,9 @@ const (
 	ServiceExternalTrafficPolicyLocal   ServiceExternalTrafficPolicy = "Local"
 )
 
-// Monitoring holds who is alerted.
+// Monitoring lists the receivers of alerts.
 type Monitoring struct {
-	// alerting says who gets alerts.
+	// alerting lists the receivers of alerts.
 	// +optional
 	Alerting *Alerting `json:"alerting,omitempty"`
 }
@@ -354,15 +354,15 @@ type SystemComponents struct {
 
 // CoreDNS holds settings of CoreDNS.
 type CoreDNS struct {
-	// autoscaling says how the number of CoreDNS pods is chosen. No effect here: it is fixed.
+	// autoscaling specifies how the number of CoreDNS pods is chosen. No effect here: it is fixed.
 	// +optional
 	Autoscaling *CoreDNSAutoscaling `json:"autoscaling,omitempty"`
-	// rewriting answers names outside of the cluster at once that pods would look for under every search domain first.
+	// rewriting resolves external names directly that pods would look up under every search domain first.
 	// +optional
 	Rewriting *CoreDNSRewriting `json:"rewriting,omitempty"`
 }
 
-// CoreDNSAutoscalingMode is a way to scale CoreDNS.
+// CoreDNSAutoscalingMode is the autoscaling mode of CoreDNS.
 type CoreDNSAutoscalingMode string
 
 const (
@@ -370,7 +370,7 @@ const (
 	CoreDNSAutoscalingModeClusterProportional CoreDNSAutoscalingMode = "cluster-proportional"
 )
 
-// CoreDNSAutoscaling says how CoreDNS is scaled.
+// CoreDNSAutoscaling specifies how CoreDNS is scaled.
 type CoreDNSAutoscaling struct {
 	// mode is horizontal or cluster-proportional. Default horizontal; unknown modes are replaced by it.
 	Mode CoreDNSAutoscalingMode `json:"mode"`
@@ -378,7 +378,7 @@ type CoreDNSAutoscaling struct {
 
 // CoreDNSRewriting avoids needless queries.
 type CoreDNSRewriting struct {
-	// commonSuffixes are suffixes of names that are resolved outside, each with an inner dot.
+	// commonSuffixes are suffixes of external names, each with an inner dot.
 	// +optional
 	CommonSuffixes []string `json:"commonSuffixes,omitempty"`
 }
@@ -387,10 +387,10 @@ type CoreDNSRewriting struct {
 type NodeLocalDNS struct {
 	// enabled switches the cache. A change replaces the nodes.
 	Enabled bool `json:"enabled"`
-	// forceTCPToClusterDNS says whether the cache asks CoreDNS over TCP. Default true.
+	// forceTCPToClusterDNS specifies whether the cache queries CoreDNS over TCP. Default true.
 	// +optional
 	ForceTCPToClusterDNS *bool `json:"forceTCPToClusterDNS,omitempty"`
-	// forceTCPToUpstreamDNS says whether the cache asks the infrastructure's DNS over TCP. Default true.
+	// forceTCPToUpstreamDNS specifies whether the cache queries the infrastructure's DNS over TCP. Default true.
 	// +optional
 	ForceTCPToUpstreamDNS *bool `json:"forceTCPToUpstreamDNS,omitempty"`
 	// disableForwardToUpstreamDNS sends all queries to CoreDNS. Default false.
@@ -400,11 +400,12 @@ type NodeLocalDNS struct {
 
 // ControlPlane holds settings of the control plane as a whole.
 type ControlPlane struct {
-	// highAvailability says which failures the control plane survives. Empty: none without an outage.
+	// highAvailability specifies which failures the control plane survives. Empty: none without an outage.
 	// +optional
 	HighAvailability *HighAvailability `json:"highAvailability,omitempty"`
-	// zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. The Shoot is scheduled to
-	// a Seed with all of them; in which of its zones the control plane runs, the Seed's own scheduler chooses.
+	// zones of the Seed for the control plane; one, or three with zone tolerance. Immutable once set. The Shoot is
+	// scheduled to a Seed with all of them; in which of its zones the control plane runs, the Seed's own scheduler
+	// chooses.
 	// +optional
 	Zones []string `json:"zones,omitempty"`
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ShootValidation is what the validation of Shoots depends on besides the objects.
+// ShootValidation holds the inputs of the validation of Shoots other than the objects.
 //
 // +k8s:deepcopy-gen=false
 // +k8s:openapi-gen=false
@@ -50,7 +50,7 @@ func (v ShootValidation) Create(shoot *Shoot) field.ErrorList {
 }
 
 // Update checks a changed Shoot. While a Shoot is being deleted its spec is frozen and not checked again, so that
-// rules that came after it cannot keep it from going.
+// rules that came after it cannot block its deletion.
 func (v ShootValidation) Update(shoot, old *Shoot) field.ErrorList {
 	errs := validateMetaUpdate(&shoot.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, v.annotations(shoot, old)...)
@@ -66,7 +66,7 @@ func (v ShootValidation) Update(shoot, old *Shoot) field.ErrorList {
 }
 
 // specOfDeleted lets only the Seed of a Shoot change that is being deleted, and only if the one that has to delete it
-// is gone, or has never begun with it. It can be named again, which takes that word back.
+// is lost, or has never begun with it. Naming it again reverts the change.
 func (v ShootValidation) specOfDeleted(shoot, old *Shoot) field.ErrorList {
 	if equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		return nil
@@ -82,11 +82,11 @@ func (v ShootValidation) specOfDeleted(shoot, old *Shoot) field.ErrorList {
 	}
 	return field.ErrorList{field.Forbidden(specPath.Child("seedName"),
 		fmt.Sprintf("cannot be changed while Seed %q deletes the Shoot; "+
-			"if that Seed is gone, say so with the annotation %s in the same request", on, AnnotationSourceIsDead))}
+			"if that Seed is lost, set the annotation %s in the same request", on, AnnotationSourceIsDead))}
 }
 
-// spec checks what a spec says, whatever it said before. old is nil on creation; it lets existing pools keep what new
-// ones may not have.
+// spec checks a spec as a whole, whether it has changed or not. old is nil on creation; it lets existing pools keep
+// what new ones may not have.
 func (v ShootValidation) spec(shoot, old *Shoot) field.ErrorList {
 	spec := &shoot.Spec
 	var errs field.ErrorList

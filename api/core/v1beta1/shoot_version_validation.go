@@ -15,7 +15,7 @@ const (
 	firstMinorWithWiderSkew = 28
 )
 
-// fullVersion and partialVersion are what may stand for a Kubernetes version in a Shoot after and before admission.
+// fullVersion and partialVersion are the forms of a Kubernetes version in a Shoot after and before admission.
 var (
 	fullVersion    = regexp.MustCompile(`^v?(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)([-+~].*)?$`)
 	partialVersion = regexp.MustCompile(`^v?(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))?$`)
@@ -71,7 +71,7 @@ func (v ShootValidation) versionForm(version string, path *field.Path) field.Err
 	return field.ErrorList{field.Invalid(path, version, "must be a version such as 1.36.3")}
 }
 
-// poolVersion checks a pool's own version beside that of the control plane.
+// poolVersion checks a pool's own version against that of the control plane.
 func (v ShootValidation) poolVersion(shoot *Shoot, pool *Worker, path *field.Path) field.ErrorList {
 	own := ownVersion(pool)
 	if own == "" {
@@ -82,7 +82,7 @@ func (v ShootValidation) poolVersion(shoot *Shoot, pool *Worker, path *field.Pat
 		return errs
 	}
 	if !fullVersion.MatchString(own) || !fullVersion.MatchString(shoot.Spec.Kubernetes.Version) {
-		return nil // What they stand for is not known before admission.
+		return nil // Admission has not resolved them yet.
 	}
 	if problem := skewProblem(shoot.Spec.Kubernetes.Version, own); problem != "" {
 		return field.ErrorList{field.Forbidden(path, problem)}
@@ -108,7 +108,7 @@ func skewProblem(controlPlaneText, poolText string) string {
 	return ""
 }
 
-// validateVersionUpdate checks the way of the control plane and of each pool from one version to another.
+// validateVersionUpdate checks the update of the control plane and of each pool from one version to another.
 func validateVersionUpdate(shoot, old *Shoot) field.ErrorList {
 	errs := versionStep(old.Spec.Kubernetes.Version, shoot.Spec.Kubernetes.Version, false,
 		specPath.Child("kubernetes", "version"))
@@ -118,7 +118,7 @@ func validateVersionUpdate(shoot, old *Shoot) field.ErrorList {
 		if before == nil {
 			continue
 		}
-		// A pool that follows the control plane makes the control plane's step, which was checked already.
+		// A pool that follows the control plane takes the control plane's step, which was checked already.
 		if ownVersion(pool) == "" && ownVersion(before) == "" {
 			continue
 		}

@@ -3,7 +3,7 @@ package v1beta1
 import "fmt"
 
 // withoutEffect names the fields that are kept as they are written but change nothing, because no part of the system
-// acts on them. Silence would let their author believe otherwise.
+// acts on them. Without a warning, users would assume otherwise.
 func withoutEffect(shoot *Shoot) []string {
 	var texts []string
 	warn := func(given bool, path, why string) {

@@ -29,12 +29,12 @@ type Provider struct {
 
 // WorkersSettings apply to all pools.
 type WorkersSettings struct {
-	// sshAccess says whether machines can be reached by SSH. Default enabled, with workers.
+	// sshAccess specifies whether machines can be reached by SSH. Default enabled, with workers.
 	// +optional
 	SSHAccess *SSHAccess `json:"sshAccess,omitempty"`
 }
 
-// SSHAccess says whether machines can be reached by SSH.
+// SSHAccess specifies whether machines can be reached by SSH.
 type SSHAccess struct {
 	// enabled lets users log in to machines with the SSH key pair of the Shoot.
 	Enabled bool `json:"enabled"`
@@ -68,7 +68,7 @@ type Worker struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// name of the pool, at most 15 characters. Unique.
 	Name string `json:"name"`
-	// machine says what machines the pool has, and which operating system.
+	// machine is the machine type and the machine image of the pool.
 	Machine Machine `json:"machine"`
 	// maximum number of machines in the pool over all zones; at least minimum. Pools stay at minimum here, because
 	// there is no cluster autoscaler.
@@ -101,7 +101,7 @@ type Worker struct {
 	// zones over which the machines are spread. Empty: the region has none, or the provider chooses.
 	// +optional
 	Zones []string `json:"zones,omitempty"`
-	// systemComponents says whether components of kube-system may run here. Default they may.
+	// systemComponents specifies whether components of kube-system may run here. Default they may.
 	// +optional
 	SystemComponents *WorkerSystemComponents `json:"systemComponents,omitempty"`
 	// machineControllerManager holds settings of the machine controller.
@@ -118,8 +118,8 @@ type Worker struct {
 	// there is no cluster autoscaler.
 	// +optional
 	Priority *int32 `json:"priority,omitempty"`
-	// updateStrategy says how machines are updated: AutoRollingUpdate replaces them, AutoInPlaceUpdate updates them
-	// while they stay, ManualInPlaceUpdate does so when somebody asks for it. Default AutoRollingUpdate. Cannot change
+	// updateStrategy specifies how machines are updated: AutoRollingUpdate replaces them, AutoInPlaceUpdate updates them
+	// without replacement, ManualInPlaceUpdate does so on request. Default AutoRollingUpdate. Cannot change
 	// between replacing and staying.
 	// +optional
 	UpdateStrategy *MachineUpdateStrategy `json:"updateStrategy,omitempty"`
@@ -134,12 +134,12 @@ type WorkerControlPlane struct {
 	// backup is where the control plane keeps its backups.
 	// +optional
 	Backup *Backup `json:"backup,omitempty"`
-	// exposure says how the control plane is reached.
+	// exposure specifies how the control plane is reached.
 	// +optional
 	Exposure *Exposure `json:"exposure,omitempty"`
 }
 
-// Exposure says how a self-hosted control plane is reached: by an extension or by DNS.
+// Exposure specifies how a self-hosted control plane is reached: by an extension or by DNS.
 type Exposure struct {
 	// extension exposes the control plane.
 	// +optional
@@ -198,7 +198,7 @@ type ShootMachineImage struct {
 
 // Volume is the root disk of machines.
 type Volume struct {
-	// name of the disk, for providers that want one.
+	// name of the disk, for providers that require one.
 	// +optional
 	Name *string `json:"name,omitempty"`
 	// type is a volume type of the CloudProfile. Empty: the provider's default.
@@ -207,7 +207,7 @@ type Volume struct {
 	// size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the
 	// machines.
 	VolumeSize string `json:"size"`
-	// encrypted asks for encryption. Empty: the provider's default.
+	// encrypted requests encryption. Empty: the provider's default.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 }
@@ -222,12 +222,12 @@ type DataVolume struct {
 	// size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the
 	// machines.
 	VolumeSize string `json:"size"`
-	// encrypted asks for encryption. Empty: the provider's default.
+	// encrypted requests encryption. Empty: the provider's default.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 }
 
-// WorkerSystemComponents says whether components of kube-system may run on a pool.
+// WorkerSystemComponents specifies whether components of kube-system may run on a pool.
 type WorkerSystemComponents struct {
 	// allow is true when components of the system, such as CoreDNS, may run here. At least one pool must allow it.
 	Allow bool `json:"allow"`
@@ -260,7 +260,7 @@ type MachineControllerManagerSettings struct {
 	// failed are replaced.
 	// +optional
 	MachinePreserveTimeout *metav1.Duration `json:"machinePreserveTimeout,omitempty"`
-	// autoPreserveFailedMachineMax bounds the failed machines that are preserved without being asked. No effect here:
+	// autoPreserveFailedMachineMax bounds the failed machines that are preserved automatically. No effect here:
 	// machines that failed are replaced.
 	// +optional
 	AutoPreserveFailedMachineMax *int32 `json:"autoPreserveFailedMachineMax,omitempty"`

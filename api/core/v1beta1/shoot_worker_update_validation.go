@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateWorkersUpdate checks how pools change that are updated in place. Pools come and go as their owners like.
+// validateWorkersUpdate checks how pools change that are updated in place. Pools may be added and removed at any time.
 func validateWorkersUpdate(shoot, old *Shoot) field.ErrorList {
 	var errs field.ErrorList
 	for i := range shoot.Spec.Provider.Workers {
@@ -52,7 +52,7 @@ func validateInPlaceImmutable(pool, before *Worker, path *field.Path) field.Erro
 	return append(errs, validateImmutable(pool.Volume, before.Volume, path.Child("volume"))...)
 }
 
-// pendingInPlaceUpdate says whether machines of a pool still await an update.
+// pendingInPlaceUpdate reports whether machines of a pool still await an update.
 func pendingInPlaceUpdate(shoot *Shoot, pool string) bool {
 	pending := pendingInPlaceUpdates(shoot)
 	return slices.Contains(pending.AutoInPlaceUpdate, pool) || slices.Contains(pending.ManualInPlaceUpdate, pool)

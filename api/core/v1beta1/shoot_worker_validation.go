@@ -30,7 +30,7 @@ var (
 	sysctlKey = regexp.MustCompile(`^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9*]([-_a-z0-9*]*[a-z0-9*])?)*$`)
 )
 
-// IsSelfHosted says whether a pool of the Shoot hosts its control plane.
+// IsSelfHosted reports whether a pool of the Shoot hosts its control plane.
 func (s *Shoot) IsSelfHosted() bool {
 	return slices.ContainsFunc(s.Spec.Provider.Workers, func(w Worker) bool { return w.ControlPlane != nil })
 }

@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ShootState is what a Seed must know to take over a Shoot's control plane. Its name is that of the Shoot.
+// ShootState is the state that a Seed needs to take over a Shoot's control plane. Its name is that of the Shoot.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type ShootState struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec is what another Seed needs to go on with the Shoot.
+	// spec is the state another Seed needs to restore the control plane.
 	// +optional
 	Spec ShootStateSpec `json:"spec,omitempty"`
 }
@@ -31,7 +31,7 @@ type ShootStateList struct {
 
 // ShootStateSpec is the state of a Shoot's control plane.
 type ShootStateSpec struct {
-	// gardener holds what the gardenlet itself must keep.
+	// gardener holds the state of the gardenlet itself.
 	// +optional
 	// +patchMergeKey=name
 	// +patchStrategy=merge
@@ -50,7 +50,7 @@ const (
 	DataTypeMachineState = "machine-state"
 )
 
-// GardenerResourceData is one thing that the gardenlet must keep.
+// GardenerResourceData is one item of state of the gardenlet.
 type GardenerResourceData struct {
 	// name of the data. Unique.
 	Name string `json:"name"`

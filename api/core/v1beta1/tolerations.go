@@ -28,7 +28,7 @@ func UntoleratedTaints(taints []SeedTaint, tolerations []Toleration) []SeedTaint
 		return !matched(taint) && (deref(taint.Value) != "" ||
 			!slices.ContainsFunc(distinct, func(t SeedTaint) bool { return t.Key == taint.Key && deref(t.Value) != "" }))
 	}
-	more := len(distinct) - len(tolerations) // How many are wanted for their number alone.
+	more := len(distinct) - len(tolerations) // How many are required for their number alone.
 	for _, taint := range distinct {
 		if needed(taint) {
 			more--

@@ -24,7 +24,7 @@ var (
 
 const immutableText = "field is immutable"
 
-// nameRule says what is wrong with a name.
+// nameRule returns what is wrong with a name.
 type nameRule = apivalidation.ValidateNameFunc
 
 var (

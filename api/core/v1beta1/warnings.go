@@ -7,7 +7,7 @@ func WarningsSecretBinding(*SecretBinding, *SecretBinding) []string {
 	return []string{"SecretBinding is deprecated, use security.gardener.cloud/v1alpha1 CredentialsBinding"}
 }
 
-// newlyGiven says whether an older spelling is given that was not there before. The API server keeps both spellings
+// newlyGiven reports whether an older spelling is given that was not there before. The API server keeps both spellings
 // equal, so one that was there need not be the client's.
 func newlyGiven[T comparable](now, before *T) bool {
 	return now != nil && (before == nil || *now != *before)

@@ -47,7 +47,7 @@ type BackupBucketList struct {
 	Items []BackupBucket `json:"items"`
 }
 
-// BackupBucketSpec is the wanted state of a BackupBucket.
+// BackupBucketSpec is the desired state of a BackupBucket.
 type BackupBucketSpec struct {
 	DefaultSpec `json:",inline"`
 	// region is where the bucket lies. Required, immutable.

@@ -49,7 +49,7 @@ type BackupEntryList struct {
 	Items []BackupEntry `json:"items"`
 }
 
-// BackupEntrySpec is the wanted state of a BackupEntry.
+// BackupEntrySpec is the desired state of a BackupEntry.
 type BackupEntrySpec struct {
 	DefaultSpec `json:",inline"`
 	// backupBucketProviderStatus is the providerStatus of the BackupBucket.

@@ -47,7 +47,7 @@ type BastionList struct {
 	Items []Bastion `json:"items"`
 }
 
-// BastionSpec is the wanted state of a Bastion.
+// BastionSpec is the desired state of a Bastion.
 type BastionSpec struct {
 	DefaultSpec `json:",inline"`
 	// userData is given to the machine at its first start, base64 encoded. Required, immutable.

@@ -12,8 +12,8 @@ const ClusterKind = "Cluster"
 // +kubebuilder:resource:path=clusters,scope=Cluster,singular=cluster
 // +kubebuilder:printcolumn:name=Age,JSONPath=".metadata.creationTimestamp",type=date,description="Age of the object."
 
-// Cluster tells extensions about the Shoot whose control plane is in the namespace of the same name.
-// The gardenlet writes it before each operation; nobody acts on it.
+// Cluster describes to extensions the Shoot whose control plane is in the namespace of the same name.
+// The gardenlet writes it before each operation; no controller reconciles it.
 type Cluster struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

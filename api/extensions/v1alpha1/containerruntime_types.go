@@ -45,7 +45,7 @@ type ContainerRuntimeList struct {
 	Items []ContainerRuntime `json:"items"`
 }
 
-// ContainerRuntimeSpec is the wanted state of a ContainerRuntime.
+// ContainerRuntimeSpec is the desired state of a ContainerRuntime.
 type ContainerRuntimeSpec struct {
 	DefaultSpec `json:",inline"`
 	// binaryPath is the directory on the node for the runtime's programs, /var/bin/containerruntimes. Required.
@@ -54,8 +54,8 @@ type ContainerRuntimeSpec struct {
 	WorkerPool ContainerRuntimeWorkerPool `json:"workerPool"`
 }
 
-// ContainerRuntimeBinaryPath is the directory on nodes for programs of additional container runtimes. It is the first in
-// containerd's PATH.
+// ContainerRuntimeBinaryPath is the directory on nodes for programs of additional container runtimes. It is the first
+// in containerd's PATH.
 const ContainerRuntimeBinaryPath = "/var/bin/containerruntimes"
 
 // ContainerRuntimeStatus is the observed state of a ContainerRuntime.

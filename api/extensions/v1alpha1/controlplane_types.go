@@ -48,7 +48,7 @@ type ControlPlaneList struct {
 	Items []ControlPlane `json:"items"`
 }
 
-// ControlPlaneSpec is the wanted state of a ControlPlane.
+// ControlPlaneSpec is the desired state of a ControlPlane.
 type ControlPlaneSpec struct {
 	DefaultSpec `json:",inline"`
 	// purpose is normal or exposure. Empty means normal. Immutable.
@@ -72,12 +72,12 @@ type ControlPlaneStatus struct {
 	DefaultStatus `json:",inline"`
 }
 
-// ControlPlanePurpose tells which part of a control plane is meant.
+// ControlPlanePurpose is the part of a control plane that an object covers.
 type ControlPlanePurpose string
 
 const (
 	// ControlPlanePurposeNormal is the set of provider controllers.
 	ControlPlanePurposeNormal ControlPlanePurpose = "normal"
-	// ControlPlanePurposeExposure is the way the API server is reached from outside.
+	// ControlPlanePurposeExposure is the exposure of the API server to clients outside the seed.
 	ControlPlanePurposeExposure ControlPlanePurpose = "exposure"
 )

@@ -48,7 +48,7 @@ type DNSRecordList struct {
 	Items []DNSRecord `json:"items"`
 }
 
-// DNSRecordSpec is the wanted state of a DNSRecord.
+// DNSRecordSpec is the desired state of a DNSRecord.
 type DNSRecordSpec struct {
 	DefaultSpec `json:",inline"`
 	// secretRef names the Secret with the provider's credentials. Required.
@@ -97,6 +97,6 @@ const (
 	DNSRecordTypeTXT DNSRecordType = "TXT"
 )
 
-// DNSRecordConditionCreated is True once the record exists outside, and False when the very first attempt to create
-// it failed: then its deletion has nothing to do outside, so invalid credentials cannot block it.
+// DNSRecordConditionCreated is True once the record exists at the provider, and False when the very first attempt to
+// create it failed: then there is nothing to delete, so invalid credentials cannot block it.
 const DNSRecordConditionCreated = "Created"

@@ -45,7 +45,7 @@ type ExtensionList struct {
 	Items []Extension `json:"items"`
 }
 
-// ExtensionSpec is the wanted state of an Extension.
+// ExtensionSpec is the desired state of an Extension.
 type ExtensionSpec struct {
 	DefaultSpec `json:",inline"`
 }

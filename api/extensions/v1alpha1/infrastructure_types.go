@@ -47,7 +47,7 @@ type InfrastructureList struct {
 	Items []Infrastructure `json:"items"`
 }
 
-// InfrastructureSpec is the wanted state of an Infrastructure.
+// InfrastructureSpec is the desired state of an Infrastructure.
 type InfrastructureSpec struct {
 	DefaultSpec `json:",inline"`
 	// region of the Shoot. Required, immutable.
@@ -67,7 +67,7 @@ type InfrastructureStatus struct {
 	// nodesCIDR is the network of the machines; it wins over the one in the Shoot.
 	// +optional
 	NodesCIDR *string `json:"nodesCIDR,omitempty"`
-	// egressCIDRs are the networks from which the machines appear outside.
+	// egressCIDRs are the source networks of the machines' traffic to external destinations.
 	// +optional
 	EgressCIDRs []string `json:"egressCIDRs,omitempty"`
 	// networking lists all networks in use, for providers that add some.

@@ -2,13 +2,14 @@ package v1alpha1
 
 // Annotations and labels of the contract. See also core/v1beta1 for those shared with garden objects.
 const (
-	// AnnotationOperation asks the extension to act: one of the Operation values.
+	// AnnotationOperation requests an operation from the extension: one of the Operation values.
 	AnnotationOperation = "gardener.cloud/operation"
-	// AnnotationTimestamp is the RFC 3339 time, with nanoseconds, at which the operation was asked for.
+	// AnnotationTimestamp is the RFC 3339 time, with nanoseconds, at which the operation was requested.
 	AnnotationTimestamp = "gardener.cloud/timestamp"
 	// AnnotationConfirmDeletion must be "true" before an object may be deleted.
 	AnnotationConfirmDeletion = "confirmation.gardener.cloud/deletion"
-	// AnnotationConfirmForceDeletion, "true" on a Shoot, makes extensions forget its objects without touching the outside.
+	// AnnotationConfirmForceDeletion, "true" on a Shoot, makes extensions release its objects without deleting the
+	// infrastructure.
 	AnnotationConfirmForceDeletion = "confirmation.gardener.cloud/force-deletion"
 	// AnnotationGeneratedSecretNamespace names the namespace for the Secret a BackupBucket generates.
 	AnnotationGeneratedSecretNamespace = "backupbucket.extensions.gardener.cloud/generated-secret-namespace"
@@ -18,19 +19,19 @@ const (
 	AnnotationGenericTokenKubeconfig = "generic-token-kubeconfig.secret.gardener.cloud/name"
 	// LabelMutatedByControlPlaneWebhook, "true", sends an object through the provider's webhooks.
 	LabelMutatedByControlPlaneWebhook = "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook"
-	// LabelDeletionProtected, "true" on a CustomResourceDefinition, makes its deletion need a confirmation.
+	// LabelDeletionProtected, "true" on a CustomResourceDefinition, requires a confirmation of its deletion.
 	LabelDeletionProtected = "gardener.cloud/deletion-protected"
 )
 
 // Values of AnnotationOperation.
 const (
-	// OperationReconcile asks to bring the outside in line with the spec.
+	// OperationReconcile requests that the infrastructure matches the spec.
 	OperationReconcile = "reconcile"
-	// OperationMigrate asks to let go of the outside without touching it.
+	// OperationMigrate requests that the extension stops managing the infrastructure, which stays unchanged.
 	OperationMigrate = "migrate"
-	// OperationRestore asks to take over the outside, with the help of status.state.
+	// OperationRestore requests adoption of the infrastructure from status.state.
 	OperationRestore = "restore"
-	// OperationWaitForState tells the extension to keep its hands off until status.state is there.
+	// OperationWaitForState means that the extension must not act until status.state is set.
 	OperationWaitForState = "wait-for-state"
 )
 

@@ -47,7 +47,7 @@ type NetworkList struct {
 	Items []Network `json:"items"`
 }
 
-// NetworkSpec is the wanted state of a Network.
+// NetworkSpec is the desired state of a Network.
 type NetworkSpec struct {
 	DefaultSpec `json:",inline"`
 	// podCIDR is the network of the pods. Required, immutable.

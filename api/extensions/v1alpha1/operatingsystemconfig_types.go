@@ -48,7 +48,7 @@ type OperatingSystemConfigList struct {
 	Items []OperatingSystemConfig `json:"items"`
 }
 
-// OperatingSystemConfigSpec is the wanted state of an OperatingSystemConfig.
+// OperatingSystemConfigSpec is the desired state of an OperatingSystemConfig.
 type OperatingSystemConfigSpec struct {
 	DefaultSpec `json:",inline"`
 	// criConfig configures the container runtime.
@@ -86,12 +86,12 @@ type OperatingSystemConfigStatus struct {
 	// cloudConfig is the rendered user data, purpose provision only.
 	// +optional
 	CloudConfig *CloudConfig `json:"cloudConfig,omitempty"`
-	// inPlaceUpdates tells how the operating system is updated in place.
+	// inPlaceUpdates specifies how the operating system is updated in place.
 	// +optional
 	InPlaceUpdates *InPlaceUpdatesStatus `json:"inPlaceUpdates,omitempty"`
 }
 
-// OperatingSystemConfigPurpose tells who reads an OperatingSystemConfig.
+// OperatingSystemConfigPurpose is the stage at which a machine applies an OperatingSystemConfig.
 type OperatingSystemConfigPurpose string
 
 const (
@@ -108,10 +108,10 @@ type Unit struct {
 	// command is start, restart or stop. Empty means restart.
 	// +optional
 	Command *UnitCommand `json:"command,omitempty"`
-	// enable tells whether the unit starts at boot. Empty means yes.
+	// enable specifies whether the unit starts at boot. Empty means yes.
 	// +optional
 	Enable *bool `json:"enable,omitempty"`
-	// content of the unit file. Empty for units that come with the machine image.
+	// content of the unit file. Empty for units of the machine image.
 	// +optional
 	Content *string `json:"content,omitempty"`
 	// dropIns extend the unit file.
@@ -210,14 +210,14 @@ type CRIName string
 // CRINameContainerd is containerd, the only container runtime there is.
 const CRINameContainerd CRIName = "containerd"
 
-// CgroupDriverName is the way the container runtime makes cgroups.
+// CgroupDriverName is the cgroup driver of the container runtime.
 // +kubebuilder:validation:Enum=cgroupfs;systemd
 type CgroupDriverName string
 
 const (
 	// CgroupDriverCgroupfs writes to the cgroup file system.
 	CgroupDriverCgroupfs CgroupDriverName = "cgroupfs"
-	// CgroupDriverSystemd asks systemd.
+	// CgroupDriverSystemd delegates to systemd.
 	CgroupDriverSystemd CgroupDriverName = "systemd"
 )
 
@@ -236,7 +236,7 @@ type CRIConfig struct {
 
 // ContainerdConfig has settings of containerd.
 type ContainerdConfig struct {
-	// registries say where images come from.
+	// registries configure where images are pulled from.
 	// +listType=map
 	// +listMapKey=upstream
 	// +optional
@@ -248,14 +248,14 @@ type ContainerdConfig struct {
 	Plugins []PluginConfig `json:"plugins,omitempty"`
 }
 
-// RegistryConfig says how images of one registry are pulled.
+// RegistryConfig configures how images of one registry are pulled.
 type RegistryConfig struct {
 	// upstream is the registry's name in image references, for example docker.io. Required.
 	Upstream string `json:"upstream"`
 	// server is the URL used when no host answers. Empty means the upstream's own.
 	// +optional
 	Server *string `json:"server,omitempty"`
-	// hosts are tried in this order. Empty: only the server is asked.
+	// hosts are tried in this order. Empty: images are pulled from the server alone.
 	// +optional
 	Hosts []RegistryHost `json:"hosts,omitempty"`
 	// readinessProbe makes the node agent wait until the hosts answer before it writes the configuration.
@@ -286,7 +286,7 @@ type RegistryHost struct {
 	// caCerts are paths of PEM files on the machine.
 	// +optional
 	CACerts []string `json:"caCerts,omitempty"`
-	// overridePath tells that the URL already contains the path of the registry API.
+	// overridePath means that the URL already contains the path of the registry API.
 	// +optional
 	OverridePath *bool `json:"overridePath,omitempty"`
 }
@@ -316,11 +316,11 @@ type PluginConfig struct {
 	Values *runtime.RawExtension `json:"values,omitempty"`
 }
 
-// InPlaceUpdates says what a node must run and which rotations it must have followed.
+// InPlaceUpdates lists the versions that a node must run and the credentials rotations it must have completed.
 type InPlaceUpdates struct {
-	// operatingSystemVersion wanted. Required.
+	// operatingSystemVersion is the desired version of the operating system. Required.
 	OperatingSystemVersion string `json:"operatingSystemVersion"`
-	// kubelet is the version of the kubelet wanted. Required.
+	// kubelet is the desired version of the kubelet. Required.
 	KubeletVersion string `json:"kubelet"`
 	// credentialsRotation has the times of the last rotations.
 	// +optional
@@ -361,10 +361,10 @@ type CloudConfig struct {
 const OperatingSystemConfigSecretDataKey = "cloud_config"
 
 // AuthorizedKeysFile is the path of a file of purpose reconcile: the keys, a line each, that people log in to machines
-// with. Without it nobody may.
+// with. Without it no logins are possible.
 const AuthorizedKeysFile = "/var/lib/gardener-user-authorized-keys"
 
-// InPlaceUpdatesStatus tells how a machine is updated in place.
+// InPlaceUpdatesStatus describes how a machine is updated in place.
 type InPlaceUpdatesStatus struct {
 	// osUpdate updates the operating system.
 	// +optional

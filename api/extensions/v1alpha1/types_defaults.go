@@ -21,7 +21,7 @@ type Object interface {
 	GetDefaultStatus() *DefaultStatus
 }
 
-// Class tells for which sort of cluster an object is; an extension ignores objects of classes it does not serve.
+// Class is the kind of cluster that an object belongs to; an extension ignores objects of classes it does not serve.
 type Class string
 
 const (
@@ -66,7 +66,7 @@ type DefaultStatus struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
-	// conditions tell about health. Types known from the Shoot are merged into its conditions.
+	// conditions report health. Types known from the Shoot are merged into its conditions.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -74,7 +74,7 @@ type DefaultStatus struct {
 	// lastError is the error of the last operation; empty after a success.
 	// +optional
 	LastError *corev1beta1.LastError `json:"lastError,omitempty"`
-	// lastOperation tells which operation ran last and how far it came. Empty until the extension acts first.
+	// lastOperation is the operation that ran last, and its progress. Empty until the extension acts for the first time.
 	// +optional
 	LastOperation *corev1beta1.LastOperation `json:"lastOperation,omitempty"`
 	// observedGeneration is the metadata.generation the last operation worked on.

@@ -51,7 +51,7 @@ type WorkerList struct {
 	Items []Worker `json:"items"`
 }
 
-// WorkerSpec is the wanted state of a Worker.
+// WorkerSpec is the desired state of a Worker.
 type WorkerSpec struct {
 	DefaultSpec `json:",inline"`
 	// infrastructureProviderStatus is the providerStatus of the Infrastructure.
@@ -97,7 +97,7 @@ type WorkerPool struct {
 	MachineType string `json:"machineType"`
 	// maximum number of machines. Required.
 	Maximum int32 `json:"maximum"`
-	// maxSurge is how many machines may exist beyond the wanted number during an update, as number or percentage.
+	// maxSurge is how many machines may exist beyond the desired number during an update, as number or percentage.
 	MaxSurge intstr.IntOrString `json:"maxSurge"`
 	// maxUnavailable is how many machines may be missing during an update, as number or percentage.
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
@@ -120,7 +120,7 @@ type WorkerPool struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 	// nodeAgentSecretName is the key of the pool's configuration; a change replaces the machines. Empty for pools
-	// that still use the first way of computing the pool hash.
+	// that still use the first version of the pool hash.
 	// +optional
 	NodeAgentSecretName *string `json:"nodeAgentSecretName,omitempty"`
 	// providerConfig is passed on from the Shoot's pool.
@@ -151,7 +151,7 @@ type WorkerPool struct {
 	// kubeletConfig of the pool as it takes effect.
 	// +optional
 	KubeletConfig *corev1beta1.KubeletConfig `json:"kubeletConfig,omitempty"`
-	// nodeTemplate says what a node of the pool offers, so that the autoscaler can scale it up from nothing.
+	// nodeTemplate describes the capacity of a node of the pool, so that the autoscaler can scale it up from zero.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
 	// architecture of the machines, amd64 or arm64. Empty means amd64.
@@ -187,7 +187,7 @@ type Volume struct {
 	Type *string `json:"type,omitempty"`
 	// size as quantity, for example 20Gi. Required.
 	Size string `json:"size"`
-	// encrypted tells whether the disk is encrypted.
+	// encrypted specifies whether the disk is encrypted.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 }
@@ -201,12 +201,12 @@ type DataVolume struct {
 	Type *string `json:"type,omitempty"`
 	// size as quantity, for example 20Gi. Required.
 	Size string `json:"size"`
-	// encrypted tells whether the disk is encrypted.
+	// encrypted specifies whether the disk is encrypted.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 }
 
-// NodeTemplate says what a node offers.
+// NodeTemplate describes the capacity of a node.
 type NodeTemplate struct {
 	// capacity by resource name: cpu, gpu, memory. Required.
 	Capacity corev1.ResourceList `json:"capacity"`
@@ -248,19 +248,19 @@ type MachineControllerManagerSettings struct {
 
 // ClusterAutoscalerOptions are settings of the autoscaler for one pool. Empty ones follow the cluster's.
 type ClusterAutoscalerOptions struct {
-	// scaleDownUtilizationThreshold is the share of a node's requests below which it may go, for example "0.5".
+	// scaleDownUtilizationThreshold is the share of a node's requests below which it may be removed, for example "0.5".
 	// +optional
 	ScaleDownUtilizationThreshold *string `json:"scaleDownUtilizationThreshold,omitempty"`
 	// scaleDownGpuUtilizationThreshold is the same for GPUs.
 	// +optional
 	ScaleDownGpuUtilizationThreshold *string `json:"scaleDownGpuUtilizationThreshold,omitempty"`
-	// scaleDownUnneededTime is how long a node must be unneeded before it goes.
+	// scaleDownUnneededTime is how long a node must be unneeded before it is removed.
 	// +optional
 	ScaleDownUnneededTime *metav1.Duration `json:"scaleDownUnneededTime,omitempty"`
-	// scaleDownUnreadyTime is how long an unready node must be unneeded before it goes.
+	// scaleDownUnreadyTime is how long an unready node must be unneeded before it is removed.
 	// +optional
 	ScaleDownUnreadyTime *metav1.Duration `json:"scaleDownUnreadyTime,omitempty"`
-	// maxNodeProvisionTime is how long a node may take to come.
+	// maxNodeProvisionTime is how long a node may take to register.
 	// +optional
 	MaxNodeProvisionTime *metav1.Duration `json:"maxNodeProvisionTime,omitempty"`
 }

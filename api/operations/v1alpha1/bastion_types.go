@@ -24,7 +24,7 @@ type Bastion struct {
 	Status BastionStatus `json:"status,omitempty"`
 }
 
-// Life of a Bastion.
+// Lifetime of a Bastion.
 const (
 	// BastionTimeToLive is how long a Bastion exists after its creation, or after the last operation keepalive.
 	BastionTimeToLive = time.Hour

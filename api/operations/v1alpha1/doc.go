@@ -1,4 +1,5 @@
-// Package v1alpha1 holds the kind Bastion of the group operations.gardener.cloud: a way into a Shoot's network.
+// Package v1alpha1 holds the kind Bastion of the group operations.gardener.cloud: temporary SSH access to a Shoot's
+// network.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

@@ -22,7 +22,7 @@ type ManagedResource struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which objects are wanted.
+	// spec is the desired state of the ManagedResource.
 	Spec ManagedResourceSpec `json:"spec"`
 	// status is written by the resource-manager.
 	// +optional
@@ -41,7 +41,7 @@ type ManagedResourceList struct {
 	Items []ManagedResource `json:"items"`
 }
 
-// ManagedResourceSpec says which objects are wanted.
+// ManagedResourceSpec lists the objects to apply.
 type ManagedResourceSpec struct {
 	// class chooses the resource-manager. Empty is that of a Shoot, "seed" that of the seed.
 	// +optional
@@ -90,10 +90,10 @@ type ManagedResourceStatus struct {
 // ObjectReference is an object that was applied.
 type ObjectReference struct {
 	corev1.ObjectReference `json:",inline"`
-	// labels the object was applied with, to find those that are no longer wanted.
+	// labels the object was applied with, to find those that have been removed since.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations the object was applied with, to find those that are no longer wanted.
+	// annotations the object was applied with, to find those that have been removed since.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }

@@ -4,7 +4,7 @@ package v1alpha1
 const (
 	// ClassSeed is for objects of the seed itself.
 	ClassSeed = "seed"
-	// ClassGarden on a Secret with PurposeTokenRequestor asks the gardenlet for a token of the garden.
+	// ClassGarden on a Secret with PurposeTokenRequestor requests a token of the garden from the gardenlet.
 	ClassGarden = "garden"
 )
 
@@ -23,7 +23,7 @@ const (
 	AnnotationDeleteOnInvalidUpdate = "resources.gardener.cloud/delete-on-invalid-update"
 	// AnnotationDeletionPropagationOnInvalidUpdate is Background, Foreground or Orphan.
 	AnnotationDeletionPropagationOnInvalidUpdate = "resources.gardener.cloud/deletion-propagation-on-invalid-update"
-	// AnnotationKeepObject, "true", keeps an object when it is no longer wanted.
+	// AnnotationKeepObject, "true", keeps an object when its ManagedResource no longer contains it or is deleted.
 	AnnotationKeepObject = "resources.gardener.cloud/keep-object"
 	// AnnotationPreserveReplicas, "true", keeps the replicas found.
 	AnnotationPreserveReplicas = "resources.gardener.cloud/preserve-replicas"
@@ -31,9 +31,9 @@ const (
 	AnnotationPreserveResources = "resources.gardener.cloud/preserve-resources"
 	// AnnotationFinalizeDeletionAfter is a duration after which the finalizers of an object in deletion are removed.
 	AnnotationFinalizeDeletionAfter = "resources.gardener.cloud/finalize-deletion-after"
-	// AnnotationOrigin tells which ManagedResource an object comes from, as [<cluster>:]<namespace>/<name>.
+	// AnnotationOrigin is the ManagedResource that an object belongs to, as [<cluster>:]<namespace>/<name>.
 	AnnotationOrigin = "resources.gardener.cloud/origin"
-	// AnnotationDescription is a note to people who look at a managed object.
+	// AnnotationDescription is a human-readable note on a managed object.
 	AnnotationDescription = "resources.gardener.cloud/description"
 )
 
@@ -43,13 +43,13 @@ const (
 	LabelManagedBy = "resources.gardener.cloud/managed-by"
 	// ManagedByGardener is the value of LabelManagedBy.
 	ManagedByGardener = "gardener"
-	// LabelOrigin on a ManagedResource tells who made it; OriginGardener marks those of the gardenlet.
+	// LabelOrigin on a ManagedResource is its creator; OriginGardener marks those of the gardenlet.
 	LabelOrigin = "origin"
 	// OriginGardener is the value of LabelOrigin.
 	OriginGardener = "gardener"
 	// LabelGarbageCollectable, "true", on a ConfigMap or Secret lets it be deleted once nothing refers to it.
 	LabelGarbageCollectable = "resources.gardener.cloud/garbage-collectable-reference"
-	// LabelPurpose with PurposeTokenRequestor, on a Secret, asks for a token of the target cluster.
+	// LabelPurpose with PurposeTokenRequestor, on a Secret, requests a token of the target cluster.
 	LabelPurpose = "resources.gardener.cloud/purpose"
 	// PurposeTokenRequestor is the value of LabelPurpose.
 	PurposeTokenRequestor = "token-requestor"
@@ -68,7 +68,7 @@ const (
 	AnnotationServiceAccountNamespace = "serviceaccount.resources.gardener.cloud/namespace"
 	// AnnotationServiceAccountLabels are its labels, as JSON object.
 	AnnotationServiceAccountLabels = "serviceaccount.resources.gardener.cloud/labels"
-	// AnnotationTokenExpirationDuration is the wanted lifetime of the token. Default 12h.
+	// AnnotationTokenExpirationDuration is the requested lifetime of the token. Default 12h.
 	AnnotationTokenExpirationDuration = "serviceaccount.resources.gardener.cloud/token-expiration-duration"
 	// AnnotationInjectCABundle, "true", requests the CA certificates of the target cluster's API server: in the key
 	// bundle.crt, or in the kubeconfig if the Secret has one.
@@ -82,11 +82,11 @@ const FinalizerName = "resources.gardener.cloud/gardener-resource-manager"
 
 // Condition types.
 const (
-	// ResourcesApplied tells whether all objects are applied.
+	// ResourcesApplied reports whether all objects are applied.
 	ResourcesApplied = "ResourcesApplied"
-	// ResourcesHealthy tells whether all objects are healthy.
+	// ResourcesHealthy reports whether all objects are healthy.
 	ResourcesHealthy = "ResourcesHealthy"
-	// ResourcesProgressing tells whether an object is still being rolled out.
+	// ResourcesProgressing reports whether an object is still being rolled out.
 	ResourcesProgressing = "ResourcesProgressing"
 )
 
@@ -111,7 +111,7 @@ const (
 const (
 	prefixHighAvailability = "high-availability-config.resources.gardener.cloud/"
 
-	// LabelHighAvailabilityConsider, "true" on a namespace, says that workloads with LabelHighAvailabilityType are
+	// LabelHighAvailabilityConsider, "true" on a namespace, means that workloads with LabelHighAvailabilityType are
 	// changed.
 	LabelHighAvailabilityConsider = prefixHighAvailability + "consider"
 	// LabelHighAvailabilityType on a workload is HighAvailabilityController or HighAvailabilityServer: controllers elect a

@@ -5,7 +5,8 @@ import "fmt"
 // NetworkPolicyAllowed is the value of all labels below.
 const NetworkPolicyAllowed = "allowed"
 
-// Labels of pods in namespaces of a seed in which nothing may be reached by default. Each opens a way out.
+// Labels of pods in namespaces of a seed in which all egress is denied by default. Each allows egress to one kind of
+// target.
 const (
 	// LabelNetworkPolicyToDNS lets a pod resolve names.
 	LabelNetworkPolicyToDNS = "networking.gardener.cloud/to-dns"
@@ -29,7 +30,7 @@ const (
 	// Service if they have the label for it.
 	AnnotationNetworkPolicyNamespaceSelectors = "networking.resources.gardener.cloud/namespace-selectors"
 	// AnnotationNetworkPolicyNamespaceAlias takes the place of the Service's namespace in the labels of pods in other
-	// namespaces, so that one label stands for the same Service of many namespaces.
+	// namespaces, so that one label selects the same Service in many namespaces.
 	AnnotationNetworkPolicyNamespaceAlias = "networking.resources.gardener.cloud/pod-label-selector-namespace-alias"
 	// AnnotationNetworkPolicyFromWorldToPorts is a JSON list of ports that everybody may reach.
 	AnnotationNetworkPolicyFromWorldToPorts = "networking.resources.gardener.cloud/from-world-to-ports"
@@ -43,7 +44,7 @@ const (
 const (
 	// NetworkPolicyGroupWebhooks are webhooks for the API servers of Shoots.
 	NetworkPolicyGroupWebhooks = "all-webhook-targets"
-	// NetworkPolicyAliasExtensions stands for the namespaces of all extensions.
+	// NetworkPolicyAliasExtensions selects the namespaces of all extensions.
 	NetworkPolicyAliasExtensions = "extensions"
 )
 

@@ -40,7 +40,7 @@ func ValidateCredentialsBinding(binding *CredentialsBinding) field.ErrorList {
 	case provider == "":
 		errs = append(errs, field.Required(path, "must be a provider type"))
 	case strings.Contains(provider, ","):
-		errs = append(errs, field.Invalid(path, provider, "must be a single type; make a binding for each"))
+		errs = append(errs, field.Invalid(path, provider, "must be a single type; create a binding for each"))
 	}
 	for i, quota := range binding.Quotas {
 		if quota.Name == "" {

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// defaultExpirationSeconds is the life of a token that no other life was asked for.
+// defaultExpirationSeconds is the lifetime of a token if the request has none.
 const defaultExpirationSeconds = 3600
 
 // AddDefaults makes the decoders of a scheme apply the defaults of this package. The API server's scheme does.

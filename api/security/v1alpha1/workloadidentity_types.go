@@ -13,7 +13,7 @@ type WorkloadIdentity struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec says which system accepts the identity.
+	// spec is the target system that accepts the identity.
 	Spec WorkloadIdentitySpec `json:"spec"`
 	// status holds the subject.
 	// +optional
@@ -31,7 +31,7 @@ type WorkloadIdentityList struct {
 	Items []WorkloadIdentity `json:"items"`
 }
 
-// WorkloadIdentitySpec says to whom a WorkloadIdentity authenticates.
+// WorkloadIdentitySpec is the target system and the audiences of a WorkloadIdentity.
 type WorkloadIdentitySpec struct {
 	// audiences of the tokens, as the target system expects them. At least one; unique.
 	Audiences []string `json:"audiences"`
@@ -54,21 +54,21 @@ type WorkloadIdentityStatus struct {
 	Sub string `json:"sub"`
 }
 
-// TokenRequest asks for a token of a WorkloadIdentity, through its subresource token.
+// TokenRequest requests a token of a WorkloadIdentity, through its subresource token.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type TokenRequest struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// spec says for whom and for how long.
+	// spec is the requested token: its context and lifetime.
 	Spec TokenRequestSpec `json:"spec"`
 	// status holds the token.
 	// +optional
 	Status TokenRequestStatus `json:"status,omitempty"`
 }
 
-// TokenRequestSpec asks for a token.
+// TokenRequestSpec is the requested token.
 type TokenRequestSpec struct {
 	// contextObject is the object on whose behalf the token is used.
 	// +optional

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of a token's life, in seconds.
+// Bounds of a token's lifetime, in seconds.
 const (
 	minExpirationSeconds = 600
 	maxExpirationSeconds = 1<<32 - 1

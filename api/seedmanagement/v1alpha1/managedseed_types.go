@@ -8,7 +8,7 @@ import (
 	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// ManagedSeed makes a Shoot of the namespace garden a Seed.
+// ManagedSeed registers a Shoot of the namespace garden as a Seed.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type ManagedSeed struct {
@@ -18,7 +18,7 @@ type ManagedSeed struct {
 	// spec names the Shoot and configures its gardenlet.
 	// +optional
 	Spec ManagedSeedSpec `json:"spec,omitempty"`
-	// status is how far the ManagedSeed has come.
+	// status is the observed state of the ManagedSeed.
 	// +optional
 	Status ManagedSeedStatus `json:"status,omitempty"`
 }
@@ -137,7 +137,7 @@ const (
 	SeedRegistered             gardencorev1beta1.ConditionType = "SeedRegistered"
 )
 
-// ManagedSeedStatus is how far a ManagedSeed has come.
+// ManagedSeedStatus is the observed state of a ManagedSeed.
 type ManagedSeedStatus struct {
 	// conditions of the ManagedSeed.
 	// +optional

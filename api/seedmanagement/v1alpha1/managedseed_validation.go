@@ -42,7 +42,7 @@ var (
 	gardenletPath = specPath.Child("gardenlet")
 )
 
-// ManagedSeedValidation is what the validation of ManagedSeeds depends on besides the objects.
+// ManagedSeedValidation holds the inputs of the validation of ManagedSeeds other than the objects.
 //
 // +k8s:deepcopy-gen=false
 // +k8s:openapi-gen=false
@@ -178,7 +178,7 @@ func (v ManagedSeedValidation) config(gardenlet *GardenletConfig, path *field.Pa
 	return errs
 }
 
-// filledByAdmission says whether an error is about a field that admission fills from the Shoot.
+// filledByAdmission reports whether an error is about a field that admission fills from the Shoot.
 func filledByAdmission(e *field.Error) bool {
 	empty := e.BadValue == nil || e.BadValue == ""
 	return e.Type == field.ErrorTypeRequired || empty &&

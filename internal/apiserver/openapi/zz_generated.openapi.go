@@ -410,7 +410,7 @@ func schema_hortus_api_authentication_v1alpha1_AdminKubeconfigRequest(ref common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AdminKubeconfigRequest asks for an administrator's kubeconfig of a Shoot.",
+				Description: "AdminKubeconfigRequest requests an administrator's kubeconfig of a Shoot.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -436,7 +436,7 @@ func schema_hortus_api_authentication_v1alpha1_AdminKubeconfigRequest(ref common
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says how long the kubeconfig is to be valid.",
+							Description: "spec is the requested validity of the kubeconfig.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AdminKubeconfigRequestSpec{}.OpenAPIModelName()),
 						},
@@ -510,7 +510,7 @@ func schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequest(ref commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ViewerKubeconfigRequest asks for a reader's kubeconfig of a Shoot.",
+				Description: "ViewerKubeconfigRequest requests a reader's kubeconfig of a Shoot.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -536,7 +536,7 @@ func schema_hortus_api_authentication_v1alpha1_ViewerKubeconfigRequest(ref commo
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says how long the kubeconfig is to be valid.",
+							Description: "spec is the requested validity of the kubeconfig.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ViewerKubeconfigRequestSpec{}.OpenAPIModelName()),
 						},
@@ -779,7 +779,7 @@ func schema_hortus_api_backup_v1alpha1_ShootBackups(ref common.ReferenceCallback
 					},
 					"restorableFrom": {
 						SchemaProps: spec.SchemaProps{
-							Description: "restorableFrom is the first point that can be restored: before it, the Shoot was not completely created, or its etcd was encrypted in another way. Chains that end before it are left out. Empty until the Shoot has been created. Set by the API server.",
+							Description: "restorableFrom is the first point that can be restored: before it, the Shoot was not completely created, or its etcd was encrypted with other keys. Chains that end before it are left out. Empty until the Shoot has been created. Set by the API server.",
 							Ref:         ref(backupv1alpha1.RestorePoint{}.OpenAPIModelName()),
 						},
 					},
@@ -957,7 +957,7 @@ func schema_hortus_api_core_v1_NamedResourceReference(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamedResourceReference gives a name to an object beside the one it is used in.",
+				Description: "NamedResourceReference names an object in the namespace garden.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -1477,14 +1477,14 @@ func schema_hortus_api_core_v1beta1_BackupBucket(ref common.ReferenceCallback) c
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is where the bucket lives and who uses it.",
+							Description: "spec is the location of the bucket and the Seed that uses it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.BackupBucketSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how far the bucket has come.",
+							Description: "status is the observed state of the bucket.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.BackupBucketStatus{}.OpenAPIModelName()),
 						},
@@ -1582,7 +1582,7 @@ func schema_hortus_api_core_v1beta1_BackupBucketSpec(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BackupBucketSpec is where a bucket lives and who uses it.",
+				Description: "BackupBucketSpec is the location of a bucket and the Seed that uses it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"provider": {
@@ -1636,7 +1636,7 @@ func schema_hortus_api_core_v1beta1_BackupBucketStatus(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BackupBucketStatus is how far a bucket has come.",
+				Description: "BackupBucketStatus is the observed state of a bucket.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"providerStatus": {
@@ -1715,7 +1715,7 @@ func schema_hortus_api_core_v1beta1_BackupEntry(ref common.ReferenceCallback) co
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how far the entry has come.",
+							Description: "status is the observed state of the entry.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.BackupEntryStatus{}.OpenAPIModelName()),
 						},
@@ -1820,7 +1820,7 @@ func schema_hortus_api_core_v1beta1_BackupEntryStatus(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BackupEntryStatus is how far an entry has come.",
+				Description: "BackupEntryStatus is the observed state of an entry.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"lastOperation": {
@@ -2596,7 +2596,7 @@ func schema_hortus_api_core_v1beta1_ClusterAutoscaler(ref common.ReferenceCallba
 					},
 					"nodeGroupBackoffResetTimeout": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeGroupBackoffResetTimeout is when the waits begin anew. Default 3h.",
+							Description: "nodeGroupBackoffResetTimeout is the time after which the back-off is reset. Default 3h.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -2683,7 +2683,7 @@ func schema_hortus_api_core_v1beta1_Condition(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type says what the condition is about, such as EveryNodeReady. Unique in its list.",
+							Description: "type of the condition, such as EveryNodeReady. Unique in its list.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2719,7 +2719,7 @@ func schema_hortus_api_core_v1beta1_Condition(ref common.ReferenceCallback) comm
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message explains the status to a human.",
+							Description: "message is a human-readable explanation of the status.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2788,7 +2788,7 @@ func schema_hortus_api_core_v1beta1_ControlPlane(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"highAvailability": {
 						SchemaProps: spec.SchemaProps{
-							Description: "highAvailability says which failures the control plane survives. Empty: none without an outage.",
+							Description: "highAvailability specifies which failures the control plane survives. Empty: none without an outage.",
 							Ref:         ref(v1beta1.HighAvailability{}.OpenAPIModelName()),
 						},
 					},
@@ -2990,7 +2990,7 @@ func schema_hortus_api_core_v1beta1_ControllerInstallation(ref common.ReferenceC
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how far the installation has come.",
+							Description: "status is the observed state of the installation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.ControllerInstallationStatus{}.OpenAPIModelName()),
 						},
@@ -3113,7 +3113,7 @@ func schema_hortus_api_core_v1beta1_ControllerInstallationStatus(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ControllerInstallationStatus is how far an installation has come.",
+				Description: "ControllerInstallationStatus is the observed state of an installation.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -3197,7 +3197,7 @@ func schema_hortus_api_core_v1beta1_ControllerRegistrationDeployment(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ControllerRegistrationDeployment says when and from what an extension is installed.",
+				Description: "ControllerRegistrationDeployment specifies when and from what an extension is installed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"policy": {
@@ -3309,7 +3309,7 @@ func schema_hortus_api_core_v1beta1_ControllerRegistrationSpec(ref common.Refere
 					},
 					"deployment": {
 						SchemaProps: spec.SchemaProps{
-							Description: "deployment says when and from what the extension is installed.",
+							Description: "deployment specifies when and from what the extension is installed.",
 							Ref:         ref(v1beta1.ControllerRegistrationDeployment{}.OpenAPIModelName()),
 						},
 					},
@@ -3338,7 +3338,7 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type of the resource, as objects that want the extension name it, such as local.",
+							Description: "type of the resource, as used by the objects of the extension, such as local.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3359,7 +3359,7 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 					},
 					"lifecycle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lifecycle says when the resource is handled. Only for Extension.",
+							Description: "lifecycle specifies when the resource is handled. Only for Extension.",
 							Ref:         ref(v1beta1.ControllerResourceLifecycle{}.OpenAPIModelName()),
 						},
 					},
@@ -3372,7 +3372,7 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 					},
 					"autoEnable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoEnable lists the kinds of clusters that get the extension without asking. Only for Extension.",
+							Description: "autoEnable lists the kinds of clusters that get the extension by default. Only for Extension.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3420,7 +3420,7 @@ func schema_hortus_api_core_v1beta1_ControllerResourceLifecycle(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ControllerResourceLifecycle says when an Extension is handled.",
+				Description: "ControllerResourceLifecycle specifies when an Extension is handled.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"reconcile": {
@@ -3459,13 +3459,13 @@ func schema_hortus_api_core_v1beta1_CoreDNS(ref common.ReferenceCallback) common
 				Properties: map[string]spec.Schema{
 					"autoscaling": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoscaling says how the number of CoreDNS pods is chosen. No effect here: it is fixed.",
+							Description: "autoscaling specifies how the number of CoreDNS pods is chosen. No effect here: it is fixed.",
 							Ref:         ref(v1beta1.CoreDNSAutoscaling{}.OpenAPIModelName()),
 						},
 					},
 					"rewriting": {
 						SchemaProps: spec.SchemaProps{
-							Description: "rewriting answers names outside of the cluster at once that pods would look for under every search domain first.",
+							Description: "rewriting resolves external names directly that pods would look up under every search domain first.",
 							Ref:         ref(v1beta1.CoreDNSRewriting{}.OpenAPIModelName()),
 						},
 					},
@@ -3481,7 +3481,7 @@ func schema_hortus_api_core_v1beta1_CoreDNSAutoscaling(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CoreDNSAutoscaling says how CoreDNS is scaled.",
+				Description: "CoreDNSAutoscaling specifies how CoreDNS is scaled.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"mode": {
@@ -3508,7 +3508,7 @@ func schema_hortus_api_core_v1beta1_CoreDNSRewriting(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"commonSuffixes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "commonSuffixes are suffixes of names that are resolved outside, each with an inner dot.",
+							Description: "commonSuffixes are suffixes of external names, each with an inner dot.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3703,7 +3703,7 @@ func schema_hortus_api_core_v1beta1_DataVolume(ref common.ReferenceCallback) com
 					},
 					"encrypted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "encrypted asks for encryption. Empty: the provider's default.",
+							Description: "encrypted requests encryption. Empty: the provider's default.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3741,7 +3741,7 @@ func schema_hortus_api_core_v1beta1_DualApprovalForDeletion(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DualApprovalForDeletion lists resources whose deletion needs a second person.",
+				Description: "DualApprovalForDeletion lists resources whose deletion requires approval by a second user.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"resource": {
@@ -3864,7 +3864,7 @@ func schema_hortus_api_core_v1beta1_ETCDEncryptionKeyRotation(ref common.Referen
 					},
 					"autoCompleteAfterPrepared": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoCompleteAfterPrepared lets the completion follow the preparation without being asked.",
+							Description: "autoCompleteAfterPrepared starts the completion automatically after the preparation.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3920,7 +3920,7 @@ func schema_hortus_api_core_v1beta1_EncryptionConfig(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "EncryptionConfig says which resources are encrypted in etcd.",
+				Description: "EncryptionConfig specifies which resources are encrypted in etcd.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"resources": {
@@ -3999,7 +3999,7 @@ func schema_hortus_api_core_v1beta1_ExpirableVersion(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExpirableVersion is an offered version and the stages of its life.",
+				Description: "ExpirableVersion is an offered version and its lifecycle stages.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"version": {
@@ -4080,7 +4080,7 @@ func schema_hortus_api_core_v1beta1_Exposure(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Exposure says how a self-hosted control plane is reached: by an extension or by DNS.",
+				Description: "Exposure specifies how a self-hosted control plane is reached: by an extension or by DNS.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"extension": {
@@ -4107,7 +4107,7 @@ func schema_hortus_api_core_v1beta1_ExposureClass(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExposureClass says how the API servers of Shoots are reached.",
+				Description: "ExposureClass specifies how the API servers of Shoots are reached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -4250,7 +4250,7 @@ func schema_hortus_api_core_v1beta1_Extension(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Extension asks for an extension of the given type.",
+				Description: "Extension requests an extension of the given type.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
@@ -4433,7 +4433,7 @@ func schema_hortus_api_core_v1beta1_GardenerResourceData(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "GardenerResourceData is one thing that the gardenlet must keep.",
+				Description: "GardenerResourceData is one item of state of the gardenlet.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -4557,7 +4557,7 @@ func schema_hortus_api_core_v1beta1_HighAvailability(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HighAvailability says which failures a control plane survives.",
+				Description: "HighAvailability specifies which failures a control plane survives.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"failureTolerance": {
@@ -4609,7 +4609,7 @@ func schema_hortus_api_core_v1beta1_HorizontalPodAutoscalerConfig(ref common.Ref
 					},
 					"tolerance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerance is the least relative change that leads to scaling, over 0.",
+							Description: "tolerance is the minimum relative change that triggers scaling, over 0.",
 							Type:        []string{"number"},
 							Format:      "double",
 						},
@@ -4925,7 +4925,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"auditConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "auditConfig names the policy that says which requests are logged, on the standard output of the API server. Empty: who has changed something, got into a pod or read a secret; no contents.",
+							Description: "auditConfig names the policy that selects which requests are logged, on the standard output of the API server. Empty: who has changed something, got into a pod or read a secret; no contents.",
 							Ref:         ref(v1beta1.AuditConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -4947,7 +4947,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"serviceAccountConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "serviceAccountConfig says who issues tokens of service accounts, and how long they live.",
+							Description: "serviceAccountConfig sets issuer and lifetime of the tokens of service accounts.",
 							Ref:         ref(v1beta1.ServiceAccountConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -4978,7 +4978,7 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"logging": {
 						SchemaProps: spec.SchemaProps{
-							Description: "logging says how much the API server logs.",
+							Description: "logging sets the verbosity of the API server's logs.",
 							Ref:         ref(v1beta1.APIServerLogging{}.OpenAPIModelName()),
 						},
 					},
@@ -4998,19 +4998,19 @@ func schema_hortus_api_core_v1beta1_KubeAPIServerConfig(ref common.ReferenceCall
 					},
 					"encryptionConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "encryptionConfig says which resources are encrypted in etcd. Secrets always are.",
+							Description: "encryptionConfig specifies which resources are encrypted in etcd. Secrets always are.",
 							Ref:         ref(v1beta1.EncryptionConfig{}.OpenAPIModelName()),
 						},
 					},
 					"structuredAuthentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "structuredAuthentication names a ConfigMap that says whose tokens are accepted, for example those of a company's identity provider.",
+							Description: "structuredAuthentication names a ConfigMap with the issuers whose tokens are accepted, for example those of a company's identity provider.",
 							Ref:         ref(v1beta1.StructuredAuthentication{}.OpenAPIModelName()),
 						},
 					},
 					"structuredAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "structuredAuthorization names a ConfigMap with webhooks that decide about requests before the modes Node and RBAC do. They are not asked about system:masters, nodes, controllers of the control plane and service accounts of kube-system.",
+							Description: "structuredAuthorization names a ConfigMap with webhooks that decide about requests before the modes Node and RBAC do. Requests of system:masters, nodes, controllers of the control plane and service accounts of kube-system are exempt.",
 							Ref:         ref(v1beta1.StructuredAuthorization{}.OpenAPIModelName()),
 						},
 					},
@@ -5130,7 +5130,7 @@ func schema_hortus_api_core_v1beta1_KubeProxyConfig(ref common.ReferenceCallback
 					},
 					"enabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enabled says whether kube-proxy runs. Default true.",
+							Description: "enabled specifies whether kube-proxy runs. Default true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -5216,7 +5216,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 					},
 					"cpuManagerPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cpuManagerPolicy is none, or static, which gives whole CPUs to pods of the class Guaranteed that ask for them. Empty: none.",
+							Description: "cpuManagerPolicy is none, or static, which gives whole CPUs to pods of the QoS class Guaranteed that request them. Empty: none.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5361,7 +5361,7 @@ func schema_hortus_api_core_v1beta1_KubeletConfig(ref common.ReferenceCallback) 
 					},
 					"memorySwap": {
 						SchemaProps: spec.SchemaProps{
-							Description: "memorySwap says which pods may swap. Needs the feature gate NodeSwap and failSwapOn false.",
+							Description: "memorySwap specifies which pods may swap. Needs the feature gate NodeSwap and failSwapOn false.",
 							Ref:         ref(v1beta1.MemorySwapConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -5631,13 +5631,13 @@ func schema_hortus_api_core_v1beta1_Kubernetes(ref common.ReferenceCallback) com
 					},
 					"kubeProxy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeProxy holds settings of kube-proxy, which leads connections to Services. Default {} with workers.",
+							Description: "kubeProxy holds settings of kube-proxy, which routes connections to Services. Default {} with workers.",
 							Ref:         ref(v1beta1.KubeProxyConfig{}.OpenAPIModelName()),
 						},
 					},
 					"kubelet": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubelet holds settings of the kubelets of all pools that bring none of their own.",
+							Description: "kubelet holds settings of the kubelets of all pools without kubelet settings of their own.",
 							Ref:         ref(v1beta1.KubeletConfig{}.OpenAPIModelName()),
 						},
 					},
@@ -5805,7 +5805,7 @@ func schema_hortus_api_core_v1beta1_LastError(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description tells a human what went wrong.",
+							Description: "description is a human-readable description of the error.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -5857,7 +5857,7 @@ func schema_hortus_api_core_v1beta1_LastMaintenance(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description tells a human what was done.",
+							Description: "description is a human-readable description of what was done.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -5879,7 +5879,7 @@ func schema_hortus_api_core_v1beta1_LastMaintenance(ref common.ReferenceCallback
 					},
 					"failureReason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "failureReason tells a human what could not be done.",
+							Description: "failureReason is a human-readable description of what could not be done.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -5902,7 +5902,7 @@ func schema_hortus_api_core_v1beta1_LastOperation(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description tells a human what is happening or has happened.",
+							Description: "description is a human-readable description of what is happening or has happened.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -6036,7 +6036,7 @@ func schema_hortus_api_core_v1beta1_LoadBalancerServicesProxyProtocol(ref common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LoadBalancerServicesProxyProtocol says whether a load balancer may speak the PROXY protocol.",
+				Description: "LoadBalancerServicesProxyProtocol specifies whether a load balancer may use the PROXY protocol.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"allowed": {
@@ -6159,7 +6159,7 @@ func schema_hortus_api_core_v1beta1_MachineControllerManagerSettings(ref common.
 					},
 					"autoPreserveFailedMachineMax": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoPreserveFailedMachineMax bounds the failed machines that are preserved without being asked. No effect here: machines that failed are replaced.",
+							Description: "autoPreserveFailedMachineMax bounds the failed machines that are preserved automatically. No effect here: machines that failed are replaced.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -6209,7 +6209,7 @@ func schema_hortus_api_core_v1beta1_MachineImage(ref common.ReferenceCallback) c
 					},
 					"updateStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "updateStrategy says how far an automatic update may go: patch, minor or major. Default major.",
+							Description: "updateStrategy limits automatic updates: patch, minor or major. Default major.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6347,7 +6347,7 @@ func schema_hortus_api_core_v1beta1_MachineImageVersion(ref common.ReferenceCall
 					},
 					"inPlaceUpdates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "inPlaceUpdates says whether machines can be updated to this version without being replaced.",
+							Description: "inPlaceUpdates specifies whether machines can be updated to this version without being replaced.",
 							Ref:         ref(v1beta1.InPlaceUpdates{}.OpenAPIModelName()),
 						},
 					},
@@ -6425,7 +6425,7 @@ func schema_hortus_api_core_v1beta1_MachineType(ref common.ReferenceCallback) co
 					},
 					"storage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storage describes the disk that comes with the machine. Empty: pools choose a volume.",
+							Description: "storage describes the disk included in the machine type. Empty: pools choose a volume.",
 							Ref:         ref(v1beta1.MachineTypeStorage{}.OpenAPIModelName()),
 						},
 					},
@@ -6533,7 +6533,7 @@ func schema_hortus_api_core_v1beta1_MachineTypeStorage(ref common.ReferenceCallb
 					},
 					"minSize": {
 						SchemaProps: spec.SchemaProps{
-							Description: "minSize is the smallest size of the disk in bytes that a pool may ask for.",
+							Description: "minSize is the smallest size of the disk in bytes that a pool may request.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -6550,12 +6550,12 @@ func schema_hortus_api_core_v1beta1_Maintenance(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Maintenance says when and how a cluster is kept up to date.",
+				Description: "Maintenance specifies when and how a cluster is kept up to date.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"autoUpdate": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoUpdate says what is updated automatically. Default Kubernetes patches and machine images.",
+							Description: "autoUpdate specifies what is updated automatically. Default Kubernetes patches and machine images.",
 							Ref:         ref(v1beta1.MaintenanceAutoUpdate{}.OpenAPIModelName()),
 						},
 					},
@@ -6574,7 +6574,7 @@ func schema_hortus_api_core_v1beta1_Maintenance(ref common.ReferenceCallback) co
 					},
 					"autoRotation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "autoRotation says which credentials are rotated automatically.",
+							Description: "autoRotation specifies which credentials are rotated automatically.",
 							Ref:         ref(v1beta1.MaintenanceAutoRotation{}.OpenAPIModelName()),
 						},
 					},
@@ -6590,12 +6590,12 @@ func schema_hortus_api_core_v1beta1_MaintenanceAutoRotation(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MaintenanceAutoRotation says which credentials are rotated automatically.",
+				Description: "MaintenanceAutoRotation specifies which credentials are rotated automatically.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"credentials": {
 						SchemaProps: spec.SchemaProps{
-							Description: "credentials says how often each kind of credentials is rotated.",
+							Description: "credentials specifies how often each kind of credentials is rotated.",
 							Ref:         ref(v1beta1.MaintenanceCredentialsAutoRotation{}.OpenAPIModelName()),
 						},
 					},
@@ -6611,7 +6611,7 @@ func schema_hortus_api_core_v1beta1_MaintenanceAutoUpdate(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MaintenanceAutoUpdate says what is updated automatically.",
+				Description: "MaintenanceAutoUpdate specifies what is updated automatically.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kubernetesVersion": {
@@ -6640,7 +6640,7 @@ func schema_hortus_api_core_v1beta1_MaintenanceCredentialsAutoRotation(ref commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MaintenanceCredentialsAutoRotation says which credentials are rotated automatically.",
+				Description: "MaintenanceCredentialsAutoRotation specifies which credentials are rotated automatically.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observability": {
@@ -6673,7 +6673,7 @@ func schema_hortus_api_core_v1beta1_MaintenanceRotationConfig(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MaintenanceRotationConfig says how often a credential is rotated.",
+				Description: "MaintenanceRotationConfig specifies how often a credential is rotated.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"rotationPeriod": {
@@ -6724,7 +6724,7 @@ func schema_hortus_api_core_v1beta1_ManualWorkerPoolRollout(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ManualWorkerPoolRollout lists the pools whose roll-out was asked for.",
+				Description: "ManualWorkerPoolRollout lists the pools whose roll-out was requested.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"pendingWorkersRollouts": {
@@ -6753,7 +6753,7 @@ func schema_hortus_api_core_v1beta1_MemorySwapConfiguration(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MemorySwapConfiguration says who may swap.",
+				Description: "MemorySwapConfiguration specifies which pods may swap.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"swapBehavior": {
@@ -6773,12 +6773,12 @@ func schema_hortus_api_core_v1beta1_Monitoring(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Monitoring holds who is alerted.",
+				Description: "Monitoring lists the receivers of alerts.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"alerting": {
 						SchemaProps: spec.SchemaProps{
-							Description: "alerting says who gets alerts.",
+							Description: "alerting lists the receivers of alerts.",
 							Ref:         ref(v1beta1.Alerting{}.OpenAPIModelName()),
 						},
 					},
@@ -6794,7 +6794,7 @@ func schema_hortus_api_core_v1beta1_NamedResourceReference(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamedResourceReference gives a name to an object beside the one it is used in.",
+				Description: "NamedResourceReference names an object in the same namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -7177,7 +7177,7 @@ func schema_hortus_api_core_v1beta1_NetworkingStatus(ref common.ReferenceCallbac
 					},
 					"egressCIDRs": {
 						SchemaProps: spec.SchemaProps{
-							Description: "egressCIDRs are the addresses that traffic to the outside comes from.",
+							Description: "egressCIDRs are the source addresses of traffic to external destinations.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -7228,7 +7228,7 @@ func schema_hortus_api_core_v1beta1_NginxIngress(ref common.ReferenceCallback) c
 					},
 					"config": {
 						SchemaProps: spec.SchemaProps{
-							Description: "config goes into the ConfigMap of the controller, by its own keys.",
+							Description: "config is added to the ConfigMap of the controller, by its own keys.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -7273,14 +7273,14 @@ func schema_hortus_api_core_v1beta1_NodeLocalDNS(ref common.ReferenceCallback) c
 					},
 					"forceTCPToClusterDNS": {
 						SchemaProps: spec.SchemaProps{
-							Description: "forceTCPToClusterDNS says whether the cache asks CoreDNS over TCP. Default true.",
+							Description: "forceTCPToClusterDNS specifies whether the cache queries CoreDNS over TCP. Default true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"forceTCPToUpstreamDNS": {
 						SchemaProps: spec.SchemaProps{
-							Description: "forceTCPToUpstreamDNS says whether the cache asks the infrastructure's DNS over TCP. Default true.",
+							Description: "forceTCPToUpstreamDNS specifies whether the cache queries the infrastructure's DNS over TCP. Default true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -7582,7 +7582,7 @@ func schema_hortus_api_core_v1beta1_ProjectSpec(ref common.ReferenceCallback) co
 					},
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description tells a human what the project is for.",
+							Description: "description is a human-readable description of the project.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -7595,7 +7595,7 @@ func schema_hortus_api_core_v1beta1_ProjectSpec(ref common.ReferenceCallback) co
 					},
 					"purpose": {
 						SchemaProps: spec.SchemaProps{
-							Description: "purpose tells a human why the project exists.",
+							Description: "purpose is a human-readable description of the project's purpose.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -7629,7 +7629,7 @@ func schema_hortus_api_core_v1beta1_ProjectSpec(ref common.ReferenceCallback) co
 					},
 					"dualApprovalForDeletion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dualApprovalForDeletion lists resources whose deletion needs a second person.",
+							Description: "dualApprovalForDeletion lists resources whose deletion requires approval by a second user.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -7863,7 +7863,7 @@ func schema_hortus_api_core_v1beta1_Quota(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says how much Shoots may use together, and how long they may live.",
+							Description: "spec limits the total resources of Shoots, and their lifetime.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.QuotaSpec{}.OpenAPIModelName()),
 						},
@@ -8024,7 +8024,7 @@ func schema_hortus_api_core_v1beta1_Region(ref common.ReferenceCallback) common.
 					},
 					"accessRestrictions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "accessRestrictions are the restrictions that Shoots of this region may ask for.",
+							Description: "accessRestrictions are the restrictions that Shoots of this region may request.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -8131,7 +8131,7 @@ func schema_hortus_api_core_v1beta1_SSHAccess(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SSHAccess says whether machines can be reached by SSH.",
+				Description: "SSHAccess specifies whether machines can be reached by SSH.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"enabled": {
@@ -8357,7 +8357,7 @@ func schema_hortus_api_core_v1beta1_SeedDNS(ref common.ReferenceCallback) common
 					},
 					"defaults": {
 						SchemaProps: spec.SchemaProps{
-							Description: "defaults are domains that Shoots get when they bring none.",
+							Description: "defaults are domains of Shoots that have none of their own.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -8718,7 +8718,7 @@ func schema_hortus_api_core_v1beta1_SeedSettingDependencyWatchdog(ref common.Ref
 					},
 					"prober": {
 						SchemaProps: spec.SchemaProps{
-							Description: "prober scales controllers down while the API server cannot be reached from outside. Default enabled.",
+							Description: "prober scales controllers down while the API server cannot be reached through its external address. Default enabled.",
 							Ref:         ref(v1beta1.SeedSettingDependencyWatchdogProber{}.OpenAPIModelName()),
 						},
 					},
@@ -8833,7 +8833,7 @@ func schema_hortus_api_core_v1beta1_SeedSettingExcessCapacityReservationConfig(r
 					},
 					"nodeSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector says on which nodes.",
+							Description: "nodeSelector selects the nodes.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -8923,13 +8923,13 @@ func schema_hortus_api_core_v1beta1_SeedSettingLoadBalancerServices(ref common.R
 					},
 					"proxyProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyProtocol says whether load balancers may speak the PROXY protocol.",
+							Description: "proxyProtocol specifies whether load balancers may use the PROXY protocol.",
 							Ref:         ref(v1beta1.LoadBalancerServicesProxyProtocol{}.OpenAPIModelName()),
 						},
 					},
 					"zonalIngress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "zonalIngress says whether each zone has a gateway of its own. Default enabled.",
+							Description: "zonalIngress specifies whether each zone has a gateway of its own. Default enabled.",
 							Ref:         ref(v1beta1.SeedSettingLoadBalancerServicesZonalIngress{}.OpenAPIModelName()),
 						},
 					},
@@ -8952,7 +8952,7 @@ func schema_hortus_api_core_v1beta1_SeedSettingLoadBalancerServicesZonalIngress(
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SeedSettingLoadBalancerServicesZonalIngress says whether each zone has a gateway of its own.",
+				Description: "SeedSettingLoadBalancerServicesZonalIngress specifies whether each zone has a gateway of its own.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"enabled": {
@@ -9009,7 +9009,7 @@ func schema_hortus_api_core_v1beta1_SeedSettingLoadBalancerServicesZones(ref com
 					},
 					"proxyProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyProtocol says whether the zone's load balancer may speak the PROXY protocol.",
+							Description: "proxyProtocol specifies whether the zone's load balancer may use the PROXY protocol.",
 							Ref:         ref(v1beta1.LoadBalancerServicesProxyProtocol{}.OpenAPIModelName()),
 						},
 					},
@@ -9048,7 +9048,7 @@ func schema_hortus_api_core_v1beta1_SeedSettingScheduling(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SeedSettingScheduling says whether new Shoots are placed on a seed.",
+				Description: "SeedSettingScheduling specifies whether new Shoots are placed on a seed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"visible": {
@@ -9092,7 +9092,7 @@ func schema_hortus_api_core_v1beta1_SeedSettingVerticalPodAutoscaler(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SeedSettingVerticalPodAutoscaler says whether a seed runs a vertical pod autoscaler of ours.",
+				Description: "SeedSettingVerticalPodAutoscaler specifies whether a vertical pod autoscaler is deployed to a seed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"enabled": {
@@ -9179,7 +9179,7 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 					},
 					"scheduling": {
 						SchemaProps: spec.SchemaProps{
-							Description: "scheduling says whether new Shoots are placed here. Default visible.",
+							Description: "scheduling specifies whether new Shoots are placed here. Default visible.",
 							Ref:         ref(v1beta1.SeedSettingScheduling{}.OpenAPIModelName()),
 						},
 					},
@@ -9191,7 +9191,7 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 					},
 					"verticalPodAutoscaler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verticalPodAutoscaler says whether the seed gets one of ours. Default enabled. No effect here: no Seed gets one.",
+							Description: "verticalPodAutoscaler specifies whether a vertical pod autoscaler is deployed to the seed. Default enabled. No effect here: no Seed gets one.",
 							Ref:         ref(v1beta1.SeedSettingVerticalPodAutoscaler{}.OpenAPIModelName()),
 						},
 					},
@@ -9209,7 +9209,7 @@ func schema_hortus_api_core_v1beta1_SeedSettings(ref common.ReferenceCallback) c
 					},
 					"zoneSelection": {
 						SchemaProps: spec.SchemaProps{
-							Description: "zoneSelection says how much a Shoot with workers in none of the seed's zones is kept off the seed. Default: not at all.",
+							Description: "zoneSelection specifies how strictly Shoots with workers in none of the seed's zones are kept off the seed. Default: not at all.",
 							Ref:         ref(v1beta1.SeedSettingZoneSelection{}.OpenAPIModelName()),
 						},
 					},
@@ -9277,7 +9277,7 @@ func schema_hortus_api_core_v1beta1_SeedSpec(ref common.ReferenceCallback) commo
 					},
 					"volume": {
 						SchemaProps: spec.SchemaProps{
-							Description: "volume holds what to know about volumes in the seed cluster. No effect here: volumes are asked for as they are needed.",
+							Description: "volume holds properties of volumes in the seed cluster. No effect here: volumes are requested as they are needed.",
 							Ref:         ref(v1beta1.SeedVolume{}.OpenAPIModelName()),
 						},
 					},
@@ -9591,14 +9591,14 @@ func schema_hortus_api_core_v1beta1_ServiceAccountConfig(ref common.ReferenceCal
 					},
 					"extendTokenExpiration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "extendTokenExpiration lets projected tokens live for a year. Empty: the API server's default.",
+							Description: "extendTokenExpiration extends the lifetime of projected tokens to a year. Empty: the API server's default.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"maxTokenExpiration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxTokenExpiration is the longest life of a token, 720h to 2160h. Empty: no bound of ours.",
+							Description: "maxTokenExpiration is the maximum lifetime of a token, 720h to 2160h. Empty: no additional limit.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -10016,7 +10016,7 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 					},
 					"extensions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "extensions are added to the cluster, each type once; ControllerRegistrations say which types there are. An extension that every cluster gets is switched off here with disabled.",
+							Description: "extensions are added to the cluster, each type once; ControllerRegistrations list the available types. An extension that every cluster gets is switched off here with disabled.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10049,13 +10049,13 @@ func schema_hortus_api_core_v1beta1_ShootSpec(ref common.ReferenceCallback) comm
 					},
 					"maintenance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maintenance says when and how the cluster is kept up to date.",
+							Description: "maintenance specifies when and how the cluster is kept up to date.",
 							Ref:         ref(v1beta1.Maintenance{}.OpenAPIModelName()),
 						},
 					},
 					"monitoring": {
 						SchemaProps: spec.SchemaProps{
-							Description: "monitoring says who is told of problems. No effect here: no alerts are sent.",
+							Description: "monitoring lists the receivers of alerts. No effect here: no alerts are sent.",
 							Ref:         ref(v1beta1.Monitoring{}.OpenAPIModelName()),
 						},
 					},
@@ -10201,7 +10201,7 @@ func schema_hortus_api_core_v1beta1_ShootState(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShootState is what a Seed must know to take over a Shoot's control plane. Its name is that of the Shoot.",
+				Description: "ShootState is the state that a Seed needs to take over a Shoot's control plane. Its name is that of the Shoot.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -10227,7 +10227,7 @@ func schema_hortus_api_core_v1beta1_ShootState(ref common.ReferenceCallback) com
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what another Seed needs to go on with the Shoot.",
+							Description: "spec is the state another Seed needs to restore the control plane.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.ShootStateSpec{}.OpenAPIModelName()),
 						},
@@ -10306,7 +10306,7 @@ func schema_hortus_api_core_v1beta1_ShootStateSpec(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "gardener holds what the gardenlet itself must keep.",
+							Description: "gardener holds the state of the gardenlet itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10389,7 +10389,7 @@ func schema_hortus_api_core_v1beta1_ShootStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "constraints say what is possible with the cluster at present.",
+							Description: "constraints report which operations are possible with the cluster at present.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10418,13 +10418,13 @@ func schema_hortus_api_core_v1beta1_ShootStatus(ref common.ReferenceCallback) co
 					},
 					"lastOperation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastOperation is what the gardenlet does or did last, and how far it has come.",
+							Description: "lastOperation is the current or last operation of the gardenlet, and its progress.",
 							Ref:         ref(v1beta1.LastOperation{}.OpenAPIModelName()),
 						},
 					},
 					"lastErrors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastErrors say why the last operation has not succeeded, with codes that tell who can help.",
+							Description: "lastErrors are the reasons why the last operation has not succeeded, with codes that classify them.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -10537,7 +10537,7 @@ func schema_hortus_api_core_v1beta1_ShootStatus(ref common.ReferenceCallback) co
 					},
 					"manualWorkerPoolRollout": {
 						SchemaProps: spec.SchemaProps{
-							Description: "manualWorkerPoolRollout lists the pools whose roll-out was asked for.",
+							Description: "manualWorkerPoolRollout lists the pools whose roll-out was requested.",
 							Ref:         ref(v1beta1.ManualWorkerPoolRollout{}.OpenAPIModelName()),
 						},
 					},
@@ -10689,7 +10689,7 @@ func schema_hortus_api_core_v1beta1_VerticalPodAutoscaler(ref common.ReferenceCa
 					},
 					"evictAfterOOMThreshold": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictAfterOOMThreshold is the life below which a pod killed for lack of memory is evicted. Default 10m.",
+							Description: "evictAfterOOMThreshold is the age below which a pod killed for lack of memory is evicted. Default 10m.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -10855,7 +10855,7 @@ func schema_hortus_api_core_v1beta1_Volume(ref common.ReferenceCallback) common.
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the disk, for providers that want one.",
+							Description: "name of the disk, for providers that require one.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -10877,7 +10877,7 @@ func schema_hortus_api_core_v1beta1_Volume(ref common.ReferenceCallback) common.
 					},
 					"encrypted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "encrypted asks for encryption. Empty: the provider's default.",
+							Description: "encrypted requests encryption. Empty: the provider's default.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -10921,7 +10921,7 @@ func schema_hortus_api_core_v1beta1_VolumeType(ref common.ReferenceCallback) com
 					},
 					"minSize": {
 						SchemaProps: spec.SchemaProps{
-							Description: "minSize is the smallest size in bytes that a pool may ask for. Empty: no lower bound.",
+							Description: "minSize is the smallest size in bytes that a pool may request. Empty: no lower bound.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -11038,7 +11038,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"machine": {
 						SchemaProps: spec.SchemaProps{
-							Description: "machine says what machines the pool has, and which operating system.",
+							Description: "machine is the machine type and the machine image of the pool.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.Machine{}.OpenAPIModelName()),
 						},
@@ -11135,7 +11135,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"systemComponents": {
 						SchemaProps: spec.SchemaProps{
-							Description: "systemComponents says whether components of kube-system may run here. Default they may.",
+							Description: "systemComponents specifies whether components of kube-system may run here. Default they may.",
 							Ref:         ref(v1beta1.WorkerSystemComponents{}.OpenAPIModelName()),
 						},
 					},
@@ -11176,7 +11176,7 @@ func schema_hortus_api_core_v1beta1_Worker(ref common.ReferenceCallback) common.
 					},
 					"updateStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "updateStrategy says how machines are updated: AutoRollingUpdate replaces them, AutoInPlaceUpdate updates them while they stay, ManualInPlaceUpdate does so when somebody asks for it. Default AutoRollingUpdate. Cannot change between replacing and staying.",
+							Description: "updateStrategy specifies how machines are updated: AutoRollingUpdate replaces them, AutoInPlaceUpdate updates them without replacement, ManualInPlaceUpdate does so on request. Default AutoRollingUpdate. Cannot change between replacing and staying.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -11211,7 +11211,7 @@ func schema_hortus_api_core_v1beta1_WorkerControlPlane(ref common.ReferenceCallb
 					},
 					"exposure": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exposure says how the control plane is reached.",
+							Description: "exposure specifies how the control plane is reached.",
 							Ref:         ref(v1beta1.Exposure{}.OpenAPIModelName()),
 						},
 					},
@@ -11255,7 +11255,7 @@ func schema_hortus_api_core_v1beta1_WorkerSystemComponents(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WorkerSystemComponents says whether components of kube-system may run on a pool.",
+				Description: "WorkerSystemComponents specifies whether components of kube-system may run on a pool.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"allow": {
@@ -11282,7 +11282,7 @@ func schema_hortus_api_core_v1beta1_WorkersSettings(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"sshAccess": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sshAccess says whether machines can be reached by SSH. Default enabled, with workers.",
+							Description: "sshAccess specifies whether machines can be reached by SSH. Default enabled, with workers.",
 							Ref:         ref(v1beta1.SSHAccess{}.OpenAPIModelName()),
 						},
 					},
@@ -11763,7 +11763,7 @@ func schema_hortus_api_security_v1alpha1_TokenRequest(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TokenRequest asks for a token of a WorkloadIdentity, through its subresource token.",
+				Description: "TokenRequest requests a token of a WorkloadIdentity, through its subresource token.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -11789,7 +11789,7 @@ func schema_hortus_api_security_v1alpha1_TokenRequest(ref common.ReferenceCallba
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says for whom and for how long.",
+							Description: "spec is the requested token: its context and lifetime.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(securityv1alpha1.TokenRequestSpec{}.OpenAPIModelName()),
 						},
@@ -11814,7 +11814,7 @@ func schema_hortus_api_security_v1alpha1_TokenRequestSpec(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TokenRequestSpec asks for a token.",
+				Description: "TokenRequestSpec is the requested token.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"contextObject": {
@@ -11898,7 +11898,7 @@ func schema_hortus_api_security_v1alpha1_WorkloadIdentity(ref common.ReferenceCa
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says which system accepts the identity.",
+							Description: "spec is the target system that accepts the identity.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(securityv1alpha1.WorkloadIdentitySpec{}.OpenAPIModelName()),
 						},
@@ -11974,7 +11974,7 @@ func schema_hortus_api_security_v1alpha1_WorkloadIdentitySpec(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WorkloadIdentitySpec says to whom a WorkloadIdentity authenticates.",
+				Description: "WorkloadIdentitySpec is the target system and the audiences of a WorkloadIdentity.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"audiences": {
@@ -12260,7 +12260,7 @@ func schema_hortus_api_seedmanagement_v1alpha1_ManagedSeed(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ManagedSeed makes a Shoot of the namespace garden a Seed.",
+				Description: "ManagedSeed registers a Shoot of the namespace garden as a Seed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -12293,7 +12293,7 @@ func schema_hortus_api_seedmanagement_v1alpha1_ManagedSeed(ref common.ReferenceC
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how far the ManagedSeed has come.",
+							Description: "status is the observed state of the ManagedSeed.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(seedmanagementv1alpha1.ManagedSeedStatus{}.OpenAPIModelName()),
 						},
@@ -12390,7 +12390,7 @@ func schema_hortus_api_seedmanagement_v1alpha1_ManagedSeedStatus(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ManagedSeedStatus is how far a ManagedSeed has come.",
+				Description: "ManagedSeedStatus is the observed state of a ManagedSeed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {

@@ -338,7 +338,7 @@ func TestRestoreCommandEnds(t *testing.T) {
 			act: func() { state("Failed", "no quota") }, timeout: "1h", failure: "is Failed: no quota",
 		},
 		"an error that lasts": {
-			act: func() { state("Error", "etcd is away") }, timeout: "20s", failure: "does not get any further: etcd is away",
+			act: func() { state("Error", "etcd is away") }, timeout: "20s", failure: "is stuck: etcd is away",
 		},
 		"an operation without an end": {
 			act: func() { state("Processing", "Nodes are missing.") }, timeout: "3s", failure: "is not done yet and continues",

@@ -267,7 +267,7 @@ func TestInterruptedMoveContinues(t *testing.T) {
 	// Cancelling it is a move, too; a command that waits for the cancelled move reports that.
 	log := wait(m.ctx)
 	if out, log, err := m.move(s, here.Name); err != nil || !strings.Contains(out, "Moved") {
-		t.Errorf("call it off: %v\n%s%s", err, log, out)
+		t.Errorf("cancel it: %v\n%s%s", err, log, out)
 	}
 	if err := <-done; err == nil || !strings.Contains(log.String(), "has been bound to Seed "+here.Name) {
 		t.Errorf("a move that is cancelled: %v\n%s", err, log)

@@ -213,7 +213,7 @@ func TestOneMoveAtATime(t *testing.T) {
 	g.mustPatch(shoot, bind(second.Name), "binding")
 	refuse(t, "a change", g.patch(shoot, `{"spec":{"purpose":"testing"}}`), apierrors.IsForbidden,
 		"rescheduled to a new seed")
-	refuse(t, "a third Seed", g.patch(shoot, bind(third.Name), "binding"), apierrors.IsForbidden, "call that off first")
+	refuse(t, "a third Seed", g.patch(shoot, bind(third.Name), "binding"), apierrors.IsForbidden, "cancel the move")
 	g.mustPatch(shoot, bind(first.Name), "binding") // It is cancelled.
 	g.mustPatch(shoot, `{"spec":{"purpose":"testing"}}`)
 	g.mustPatch(shoot, bind(second.Name), "binding")

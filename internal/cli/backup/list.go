@@ -15,8 +15,9 @@ func newListCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list SHOOT",
 		Short: "List what a Shoot can be restored to",
-		Long: `List what a Shoot can be restored to. Each line is a full snapshot with the deltas that extend it: every revision in between can be
-restored, except from before the Shoot was created or the encryption of its etcd was changed. The object store is asked, so the list is complete even when the seed is gone. JSON and YAML have every delta.`,
+		Long: `List what a Shoot can be restored to. Each line is a full snapshot with the deltas that extend it: every revision in between
+can be restored, except from before the Shoot was created or the encryption of its etcd was changed. The list is read from
+the object store, so it is complete even when the seed is lost. JSON and YAML have every delta.`,
 		Example: `  hortus backup list demo -n garden-dev
   hortus backup list demo -n garden-dev -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

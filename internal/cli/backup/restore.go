@@ -145,7 +145,7 @@ func undone(found *backupv1alpha1.ShootBackups, p point) (loss, error) {
 
 // describe returns a text about what the restore undoes.
 func (u loss) describe(shoot string, now time.Time) string {
-	return fmt.Sprintf("Shoot %s goes back to revision %d, backed up at %s. At least %d revisions of the last %s are undone.\n",
+	return fmt.Sprintf("Shoot %s will be restored to revision %d, backed up at %s. At least %d revisions of the last %s are undone.\n",
 		shoot, u.revision, stamp(u.restored.Time.Time), u.newest.LastRevision-u.revision,
 		now.Sub(u.restored.Time.Time).Round(time.Second))
 }
@@ -198,7 +198,7 @@ func (c *command) restore(
 			return false
 		}
 		if op.State == corev1beta1.LastOperationStateError {
-			failing.since(fmt.Errorf("the restore of Shoot %s/%s does not get any further: %s", s.Namespace, s.Name,
+			failing.since(fmt.Errorf("the restore of Shoot %s/%s is stuck: %s", s.Namespace, s.Name,
 				op.Description))
 		} else {
 			failing.over()
@@ -227,7 +227,7 @@ func (c *command) restore(
 	<-told
 	switch {
 	case untold != nil:
-		return fmt.Errorf("the operation has ended, but no event tells its outcome: %w", untold)
+		return fmt.Errorf("the operation has ended, but no event reports its outcome: %w", untold)
 	case outcome.Reason == corev1beta1.EventBackupNotRestored:
 		return errors.New(outcome.Note)
 	}

@@ -43,7 +43,7 @@ func progressOf(shoot *corev1beta1.Shoot, now time.Time) progress {
 	case on == "":
 		return progress{Moving, fmt.Sprintf("waiting for the gardenlet of Seed %s to begin", to)}
 	case on != to && begun && op.State == corev1beta1.LastOperationStateFailed:
-		return progress{Failed, fmt.Sprintf("%s To call the move off: %s", operation(shoot), moveCommand(shoot, on))}
+		return progress{Failed, fmt.Sprintf("%s To cancel the move: %s", operation(shoot), moveCommand(shoot, on))}
 	case on != to && begun:
 		return progress{Moving, operation(shoot)}
 	case on != to && shoot.SourceIsDead():
@@ -196,13 +196,13 @@ func judge(l limits, m member, now time.Time) (p progress, ready bool) {
 	case on == "" && bound == l.seed:
 		return progress{Waiting, ""}, !m.begun
 	case bound == l.seed && on != l.seed && l.sourceIsDead:
-		text := "it is on Seed %s and bound to this one. To call that off: %s"
+		text := "it is on Seed %s and bound to this one. To cancel: %s"
 		return progress{Left, fmt.Sprintf(text, on, moveCommand(shoot, on))}, false
 	case bound == l.seed && on != l.seed:
-		text := "it is moving here from Seed %s and moves on when it has arrived. To call that off: %s"
+		text := "it is moving here from Seed %s and moves on when it has arrived. To cancel: %s"
 		return progress{Waiting, fmt.Sprintf(text, on, moveCommand(shoot, on))}, false
 	case bound == l.seed && m.begun:
-		return progress{Failed, "the move has been called off: the Shoot is bound to the Seed again"}, false
+		return progress{Failed, "the move has been cancelled: the Shoot is bound to the Seed again"}, false
 	case bound == l.seed && busy(op) && !l.sourceIsDead:
 		return progress{Waiting, "an earlier move has to end first: " + operation(shoot)}, false
 	case bound == l.seed:

@@ -176,8 +176,8 @@ func TestJudge(t *testing.T) {
 		"on a dead Seed": {
 			member: member{shoot: shoot(here, here, "Reconcile Processing")}, dead: true, want: Waiting, ready: true,
 		},
-		"called off": {
-			member: member{shoot: shoot(here, here, "Restore Processing"), begun: true}, want: Failed, part: "called off",
+		"cancelled": {
+			member: member{shoot: shoot(here, here, "Restore Processing"), begun: true}, want: Failed, part: "cancelled",
 		},
 		"not created yet": {member: member{shoot: shoot(here, "", "")}, want: Left, part: "being created"},
 		"being created": {
@@ -384,7 +384,7 @@ func TestAsks(t *testing.T) {
 		"bound already, the source has died":  {shoot: shoot("b", "a", "Migrate Processing"), dead: true, want: true},
 		"declared dead already":               {shoot: shoot("b", "a", "Migrate Processing", dead), dead: true},
 		"there already, whatever died":        {shoot: shoot("b", "b", "Reconcile Succeeded"), dead: true},
-		"called off with a dead source": {
+		"cancelled with a dead source": {
 			shoot: shoot("a", "b", "Migrate Processing"), dead: true, err: "--source-is-dead: ",
 		},
 		"no control plane": {shoot: shoot("a", "", ""), err: "no control plane yet"},

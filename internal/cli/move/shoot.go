@@ -23,11 +23,11 @@ func newMoveShootCommand(c *command) *cobra.Command {
 		Long: `Move the control plane of a Shoot to another Seed and wait for it. Nodes and their workload keep running; the API server
 is unavailable for a moment.
 
-The command can be repeated: if the Shoot is bound to the Seed already, it only waits. To call off a move that has not
-been handed over, move the Shoot to the Seed it is on. If the destination cannot run the control plane, move the Shoot to
+The command can be repeated: if the Shoot is bound to the Seed already, it only waits. To cancel a move that has not been
+handed over, move the Shoot to the Seed it is on. If the destination cannot run the control plane, move the Shoot to
 another Seed, or back.
 
---source-is-dead is for a Seed that is gone and will not come back soon. The destination takes over from the last backup:
+--source-is-dead is for a Seed that is lost. The destination takes over from the last backup:
 what is not in it is lost. It also helps a move that does not end because its source died after it had begun.`,
 		Example: `  hortus move shoot demo -n garden-dev --to local-2
   hortus move shoot demo -n garden-dev --to local-2 --source-is-dead`,

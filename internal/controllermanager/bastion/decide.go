@@ -29,7 +29,7 @@ func decide(bastion *operationsv1alpha1.Bastion, shoot *corev1beta1.Shoot, now t
 	}
 	if at := bastion.Status.ExpirationTimestamp; at != nil {
 		if !now.Before(at.Time) {
-			return decision{Reason: "nobody has kept it alive since " + lastBeat(bastion)}
+			return decision{Reason: "no keepalive since " + lastBeat(bastion)}
 		}
 		if at.Time.Before(expires) {
 			expires = at.Time

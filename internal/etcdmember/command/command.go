@@ -225,7 +225,7 @@ func (p *parts) run(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error {
-		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files, service.Handler(p.asked(), p.registry, p.asked()),
+		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files, service.Handler(p.handler(), p.registry, p.handler()),
 			service.Probes{Live: p.member.Live, Ready: p.member.Ready})
 	})
 	return group.Wait()
@@ -302,7 +302,7 @@ func (p *parts) restore(ctx context.Context, initialCluster string) error {
 		p.member.Restored(etcdbackup.Restored{Revision: built.Revision, Stored: newest.Created})
 	}
 	if err == nil {
-		p.askBucket(ctx) // The claim that was just made lets etcd start.
+		p.readBucket(ctx) // The claim that was just made lets etcd start.
 	}
 	return err
 }

@@ -160,7 +160,7 @@ func (p *parts) joined(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.askBucket(ctx)
+	p.readBucket(ctx)
 	return restore.MarkJoined(p.args.dataDir, p.guard.Owner().Epoch, l.Branches)
 }
 

@@ -84,41 +84,41 @@ func (p *parts) standBy(ctx context.Context) bool {
 }
 
 // Activate ends a standby.
-func (a asked) Activate(epoch int64, holder string) error {
-	a.activation.Lock()
-	defer a.activation.Unlock()
+func (h handler) Activate(epoch int64, holder string) error {
+	h.activation.Lock()
+	defer h.activation.Unlock()
 	owner := fence.Owner{Epoch: epoch, Holder: holder}
 	switch {
 	case epoch < 1 || holder == "":
 		return fmt.Errorf("epoch and holder: required values: %d, %q", epoch, holder)
-	case a.isActive() && a.guard.Owner() == owner:
+	case h.isActive() && h.guard.Owner() == owner:
 		return nil
-	case a.isActive():
-		return fmt.Errorf("this etcd runs already, for epoch %d of %q", a.guard.Owner().Epoch, a.guard.Owner().Holder)
-	case epoch < a.guard.Owner().Epoch:
-		return fmt.Errorf("epoch: invalid value: %d (at least %d)", epoch, a.guard.Owner().Epoch)
+	case h.isActive():
+		return fmt.Errorf("this etcd runs already, for epoch %d of %q", h.guard.Owner().Epoch, h.guard.Owner().Holder)
+	case epoch < h.guard.Owner().Epoch:
+		return fmt.Errorf("epoch: invalid value: %d (at least %d)", epoch, h.guard.Owner().Epoch)
 	}
 	data, err := json.Marshal(owner)
 	if err == nil {
-		err = fence.WriteSynced(a.ownerPath(), data)
+		err = fence.WriteSynced(h.ownerPath(), data)
 	}
 	if err != nil {
 		return fmt.Errorf("note the owner: %w", err)
 	}
-	a.guard.Become(owner)
-	close(a.active)
+	h.guard.Become(owner)
+	close(h.active)
 	return nil
 }
 
 // Confirm records the epoch in the garden.
-func (a asked) Confirm(epoch int64) error {
+func (h handler) Confirm(epoch int64) error {
 	if epoch < 1 {
 		return fmt.Errorf("epoch: must be at least 1: %d", epoch)
 	}
-	if !a.isActive() {
+	if !h.isActive() {
 		return errors.New("this etcd stands by")
 	}
-	return a.guard.Confirm(fence.Garden, fence.Owner{Epoch: epoch}, a.guard.Now())
+	return h.guard.Confirm(fence.Garden, fence.Owner{Epoch: epoch}, h.guard.Now())
 }
 
 // watchBucket reads the epoch in the bucket every bucketPeriod until ctx ends.
@@ -129,7 +129,7 @@ func (p *parts) watchBucket(ctx context.Context) {
 	case <-p.active:
 	}
 	for ctx.Err() == nil {
-		p.askBucket(ctx)
+		p.readBucket(ctx)
 		select {
 		case <-ctx.Done():
 		case <-p.superseded:
@@ -139,8 +139,8 @@ func (p *parts) watchBucket(ctx context.Context) {
 	}
 }
 
-// askBucket lets the bucket confirm the epoch, or show a newer one. A failed read changes nothing.
-func (p *parts) askBucket(ctx context.Context) {
+// readBucket confirms the epoch by the bucket, or finds a newer one. A failed read changes nothing.
+func (p *parts) readBucket(ctx context.Context) {
 	asked, owner := p.guard.Now(), p.guard.Owner()
 	// Epochs are claimed without a gap, so the next one is enough.
 	next, err := p.store.ReadClaim(ctx, owner.Epoch+1)

@@ -34,12 +34,9 @@ func setBackupDefaults(c *Controllers) {
 }
 
 func validateBackup(c *Controllers) []error {
-	var errs []error
-	if c.BackupBucket.SyncPeriod.Duration < minCredentialsPeriod {
-		errs = append(errs, fmt.Errorf("controllers.backupBucket.syncPeriod must be at least %s", minCredentialsPeriod))
-	}
+	errs := atLeast("controllers.backupBucket.syncPeriod", c.BackupBucket.SyncPeriod, minCredentialsPeriod)
 	if hours := *c.BackupEntry.DeletionGracePeriodHours; hours < 0 || hours > maxGraceHours {
-		errs = append(errs, fmt.Errorf("controllers.backupEntry.deletionGracePeriodHours: %d must be between 0 and %d",
+		errs = append(errs, fmt.Errorf("controllers.backupEntry.deletionGracePeriodHours: invalid value: %d (0 to %d)",
 			hours, maxGraceHours))
 	}
 	for i, purpose := range c.BackupEntry.DeletionGracePeriodShootPurposes {

@@ -121,58 +121,34 @@ func SetDefaults(c *GardenletConfiguration) {
 func Validate(c *GardenletConfiguration) error {
 	var errs []error
 	if c.APIVersion != GroupVersion || c.Kind != Kind {
-		errs = append(errs, fmt.Errorf("apiVersion and kind must be %s and %s", GroupVersion, Kind))
+		errs = append(errs, fmt.Errorf("apiVersion, kind: unsupported values: %q, %q (%s, %s)", c.APIVersion, c.Kind,
+			GroupVersion, Kind))
 	}
 	if c.SeedConfig == nil || c.SeedConfig.Name == "" {
-		errs = append(errs, errors.New("seedConfig.metadata.name is required"))
+		errs = append(errs, required("seedConfig.metadata.name"))
 	}
 	errs = append(errs, validateGardenConnection(&c.GardenClientConnection)...)
-	for name, value := range map[string]*int{
-		"shoot": c.Controllers.Shoot.ConcurrentSyncs, "shootCare": c.Controllers.ShootCare.ConcurrentSyncs,
-		"controllerInstallation": c.Controllers.ControllerInstallation.ConcurrentSyncs,
-		"backupBucket":           c.Controllers.BackupBucket.ConcurrentSyncs,
-		"backupEntry":            c.Controllers.BackupEntry.ConcurrentSyncs,
-		"shootState":             c.Controllers.ShootState.ConcurrentSyncs,
-	} {
-		if *value < 1 {
-			errs = append(errs, fmt.Errorf("controllers.%s.concurrentSyncs must be at least 1", name))
-		}
-	}
-	if c.Controllers.Shoot.RetryDuration.Duration < time.Minute {
-		errs = append(errs, errors.New("controllers.shoot.retryDuration must be at least 1m"))
-	}
-	if c.Controllers.Shoot.SyncPeriod.Duration < time.Minute {
-		errs = append(errs, errors.New("controllers.shoot.syncPeriod must be at least 1m"))
-	}
+	errs = append(errs, validateConcurrency(c.Controllers)...)
+	errs = append(errs, atLeast("controllers.shoot.retryDuration", c.Controllers.Shoot.RetryDuration, time.Minute)...)
+	errs = append(errs, atLeast("controllers.shoot.syncPeriod", c.Controllers.Shoot.SyncPeriod, time.Minute)...)
 	// The garden confirms an owner with every check of its Shoot's health. One failed check must not stop etcd.
 	if fence, care := c.Controllers.Shoot.FenceTime.Duration,
 		c.Controllers.ShootCare.SyncPeriod.Duration; fence < max(30*time.Second, 2*care) {
-		errs = append(errs,
-			fmt.Errorf("controllers.shoot.fenceTime: %s must be at least 30s, and twice controllers.shootCare.syncPeriod, %s",
-				fence, care))
+		errs = append(errs, fmt.Errorf("controllers.shoot.fenceTime: invalid value: %s "+
+			"(at least 30s and twice controllers.shootCare.syncPeriod, which is %s)", fence, care))
 	}
-	if c.Controllers.ShootState.SyncPeriod.Duration < time.Minute {
-		errs = append(errs, errors.New("controllers.shootState.syncPeriod must be at least 1m"))
-	}
-	if *c.Controllers.Seed.LeaseResyncSeconds < 1 {
-		errs = append(errs, errors.New("controllers.seed.leaseResyncSeconds must be at least 1"))
+	errs = append(errs, atLeast("controllers.shootState.syncPeriod", c.Controllers.ShootState.SyncPeriod, time.Minute)...)
+	if n := *c.Controllers.Seed.LeaseResyncSeconds; n < 1 {
+		errs = append(errs, fmt.Errorf("controllers.seed.leaseResyncSeconds: invalid value: %d (at least 1)", n))
 	}
 	errs = append(errs, validateBackup(c.Controllers)...)
 	if c.Resources != nil {
-		for name, value := range c.Resources.Capacity {
-			if _, err := resource.ParseQuantity(value); err != nil {
-				errs = append(errs, fmt.Errorf("resources.capacity.%s: %w", name, err))
-			}
-		}
-		for name, value := range c.Resources.Reserved {
-			if _, err := resource.ParseQuantity(value); err != nil {
-				errs = append(errs, fmt.Errorf("resources.reserved.%s: %w", name, err))
-			}
-		}
+		errs = append(errs, validateQuantities("resources.capacity", c.Resources.Capacity)...)
+		errs = append(errs, validateQuantities("resources.reserved", c.Resources.Reserved)...)
 	}
-	for name := range c.FeatureGates {
+	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		if _, known := featureGates[name]; !known {
-			errs = append(errs, fmt.Errorf("featureGates.%s: unknown feature gate (available: %s)", name,
+			errs = append(errs, fmt.Errorf("featureGates: unknown feature gate: %q (available: %s)", name,
 				strings.Join(slices.Sorted(maps.Keys(featureGates)), ", ")))
 		}
 	}
@@ -182,9 +158,52 @@ func Validate(c *GardenletConfiguration) error {
 	switch c.LogLevel {
 	case "error", "info", "debug":
 	default:
-		errs = append(errs, fmt.Errorf("logLevel %q is none of error, info, debug", c.LogLevel))
+		errs = append(errs, fmt.Errorf("logLevel: unsupported value: %q (error, info, debug)", c.LogLevel))
 	}
 	return errors.Join(errs...)
+}
+
+// required is the error about a field that is not set.
+func required(path string) error { return fmt.Errorf("%s: required value", path) }
+
+// atLeast returns an error if a duration is less than the minimum.
+func atLeast(path string, d *metav1.Duration, minimum time.Duration) []error {
+	if d.Duration >= minimum {
+		return nil
+	}
+	return []error{fmt.Errorf("%s: invalid value: %s (at least %s)", path, d.Duration, minimum)}
+}
+
+func validateConcurrency(c *Controllers) []error {
+	var errs []error
+	for _, controller := range []struct {
+		name  string
+		syncs *int
+	}{
+		{"shoot", c.Shoot.ConcurrentSyncs},
+		{"shootCare", c.ShootCare.ConcurrentSyncs},
+		{"controllerInstallation", c.ControllerInstallation.ConcurrentSyncs},
+		{"backupBucket", c.BackupBucket.ConcurrentSyncs},
+		{"backupEntry", c.BackupEntry.ConcurrentSyncs},
+		{"shootState", c.ShootState.ConcurrentSyncs},
+	} {
+		if *controller.syncs < 1 {
+			errs = append(errs, fmt.Errorf("controllers.%s.concurrentSyncs: invalid value: %d (at least 1)", controller.name,
+				*controller.syncs))
+		}
+	}
+	return errs
+}
+
+func validateQuantities(path string, quantities map[string]string) []error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(quantities)) {
+		if _, err := resource.ParseQuantity(quantities[name]); err != nil {
+			errs = append(errs, fmt.Errorf("%s.%s: invalid value: %q (a quantity such as 100 or 1Gi)", path, name,
+				quantities[name]))
+		}
+	}
+	return errs
 }
 
 func setClientConnection(c *ClientConnection) {
@@ -213,31 +232,41 @@ func setDefault[T any](field **T, value T) {
 const minValidity = 10 * time.Minute
 
 func validateGardenConnection(c *GardenClientConnection) []error {
-	var errs []error
-	if ref := c.KubeconfigSecret; ref != nil && (ref.Namespace == "" || ref.Name == "") {
-		errs = append(errs, errors.New("gardenClientConnection.kubeconfigSecret: namespace and name are required"))
-	}
-	if ref := c.BootstrapKubeconfig; ref != nil {
-		path := "gardenClientConnection.bootstrapKubeconfig"
-		if ref.Namespace == "" || ref.Name == "" {
-			errs = append(errs, errors.New(path+": namespace and name are required"))
-		}
+	const connection = "gardenClientConnection."
+	errs := validateReference(connection+"kubeconfigSecret", c.KubeconfigSecret)
+	if c.BootstrapKubeconfig != nil {
+		const path = connection + "bootstrapKubeconfig"
+		errs = append(errs, validateReference(path, c.BootstrapKubeconfig)...)
 		if c.KubeconfigSecret == nil {
-			errs = append(errs, errors.New(path+": gardenClientConnection.kubeconfigSecret is required beside it"))
+			errs = append(errs, fmt.Errorf("%skubeconfigSecret: required with %s", connection, path))
 		}
 		if c.Kubeconfig != "" {
-			errs = append(errs, errors.New(path+": gardenClientConnection.kubeconfig must be empty beside it"))
+			errs = append(errs, fmt.Errorf("%skubeconfig: forbidden with %s: %q", connection, path, c.Kubeconfig))
 		}
 	}
-	path := "gardenClientConnection.kubeconfigValidity"
-	if v := c.KubeconfigValidity.Validity; v != nil && v.Duration < minValidity {
-		errs = append(errs, fmt.Errorf("%s.validity: %s must be at least %s", path, v.Duration, minValidity))
+	const path = connection + "kubeconfigValidity"
+	if v := c.KubeconfigValidity.Validity; v != nil {
+		errs = append(errs, atLeast(path+".validity", v, minValidity)...)
 	}
 	from, to := *c.KubeconfigValidity.AutoRotationJitterPercentageMin,
 		*c.KubeconfigValidity.AutoRotationJitterPercentageMax
-	if from < 1 || to < from || to > 99 {
-		errs = append(errs, fmt.Errorf("%s: autoRotationJitterPercentageMin and autoRotationJitterPercentageMax: "+
-			"%d and %d must be from 1 to 99, in this order", path, from, to))
+	if from < 1 || from > 99 {
+		errs = append(errs, fmt.Errorf("%s.autoRotationJitterPercentageMin: invalid value: %d (1 to 99)", path, from))
+	}
+	if to < from || to > 99 {
+		errs = append(errs, fmt.Errorf("%s.autoRotationJitterPercentageMax: invalid value: %d "+
+			"(autoRotationJitterPercentageMin, which is %d, to 99)", path, to, from))
+	}
+	return errs
+}
+
+func validateReference(path string, ref *SecretReference) []error {
+	var errs []error
+	if ref != nil && ref.Namespace == "" {
+		errs = append(errs, required(path+".namespace"))
+	}
+	if ref != nil && ref.Name == "" {
+		errs = append(errs, required(path+".name"))
 	}
 	return errs
 }

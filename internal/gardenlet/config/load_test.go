@@ -1,9 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const minimal = `
@@ -63,18 +66,19 @@ func TestFeatureGatesAreSwitchedOff(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ replace, by, want string }{
-		"another kind":          {"GardenletConfiguration", "Other", "apiVersion and kind"},
+		"another kind":          {"GardenletConfiguration", "Other", `"Other" (gardenlet.config.gardener.cloud/v1alpha1, GardenletConfiguration)`},
 		"an unknown field":      {"gardenClientConnection", "gardenConnection", "unknown field"},
 		"a seed without a name": {"metadata: {name: local-1}", "metadata: {}", "seedConfig.metadata.name"},
 		"no concurrency": {
-			"seedConfig:", "controllers: {shoot: {concurrentSyncs: 0}}\nseedConfig:", "concurrentSyncs",
+			"seedConfig:", "controllers: {shoot: {concurrentSyncs: 0}}\nseedConfig:",
+			"controllers.shoot.concurrentSyncs: invalid value: 0 (at least 1)",
 		},
 		"a bad quantity": {
 			"seedConfig:", "resources: {capacity: {shoots: many}}\nseedConfig:", "resources.capacity.shoots",
 		},
 		"an unknown gate": {
 			"seedConfig:", "featureGates: {Other: true}\nseedConfig:",
-			"featureGates.Other: unknown feature gate (available: NewWorkerPoolHash)",
+			`featureGates: unknown feature gate: "Other" (available: NewWorkerPoolHash)`,
 		},
 		"buckets without concurrency": {
 			"seedConfig:", "controllers: {backupBucket: {concurrentSyncs: 0}}\nseedConfig:",
@@ -99,28 +103,30 @@ func TestParseRefuses(t *testing.T) {
 			`deletionGracePeriodShootPurposes[1]: unknown purpose: "fun"`,
 		},
 		"a Secret without a namespace": {
-			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigSecret: {name: a}", "kubeconfigSecret",
+			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigSecret: {name: a}",
+			"gardenClientConnection.kubeconfigSecret.namespace: required value",
 		},
 		"a bootstrap kubeconfig without a Secret for the certificate": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "bootstrapKubeconfig: {namespace: a, name: b}",
-			"kubeconfigSecret is required",
+			"gardenClientConnection.kubeconfigSecret: required with gardenClientConnection.bootstrapKubeconfig",
 		},
 		"a bootstrap kubeconfig in addition to another one": {
 			"kubeconfig: /etc/gardenlet/kubeconfig",
 			"kubeconfig: /k, kubeconfigSecret: {namespace: a, name: c}, bootstrapKubeconfig: {namespace: a, name: b}",
-			"gardenClientConnection.kubeconfig must be empty",
+			`gardenClientConnection.kubeconfig: forbidden with gardenClientConnection.bootstrapKubeconfig: "/k"`,
 		},
 		"a lifetime below the minimum": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {validity: 5m}", "kubeconfigValidity.validity",
 		},
 		"a renewal after the end": {
 			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 100}",
-			"from 1 to 99",
+			"autoRotationJitterPercentageMax: invalid value: 100",
 		},
 		"a renewal that ends before it begins": {
-			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 70}", "80 and 70",
+			"kubeconfig: /etc/gardenlet/kubeconfig", "kubeconfigValidity: {autoRotationJitterPercentageMax: 70}",
+			"autoRotationJitterPercentageMax: invalid value: 70 (autoRotationJitterPercentageMin, which is 80, to 99)",
 		},
-		"an unknown log level": {"seedConfig:", "logLevel: loud\nseedConfig:", "logLevel"},
+		"an unknown log level": {"seedConfig:", "logLevel: loud\nseedConfig:", `logLevel: unsupported value: "loud" (error, info, debug)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Parse([]byte(strings.Replace(minimal, tc.replace, tc.by, 1))); err == nil ||
@@ -128,5 +134,40 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("Parse() = %v, want an error about %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestErrorsAreSorted compares the whole text, which conditions and logs repeat, of a configuration with many problems.
+func TestErrorsAreSorted(t *testing.T) {
+	_, err := Parse([]byte(minimal + `
+controllers:
+  shoot: {concurrentSyncs: 0, retryDuration: 1s}
+  shootCare: {concurrentSyncs: -1}
+  controllerInstallation: {concurrentSyncs: 0}
+  backupBucket: {concurrentSyncs: 0}
+  backupEntry: {concurrentSyncs: 0}
+  shootState: {concurrentSyncs: 0}
+resources:
+  capacity: {a: many, b: more, c: most}
+  reserved: {d: few, e: fewer}
+featureGates: {F: true, G: true, H: true}
+`))
+	want := `controllers.shoot.concurrentSyncs: invalid value: 0 (at least 1)
+controllers.shootCare.concurrentSyncs: invalid value: -1 (at least 1)
+controllers.controllerInstallation.concurrentSyncs: invalid value: 0 (at least 1)
+controllers.backupBucket.concurrentSyncs: invalid value: 0 (at least 1)
+controllers.backupEntry.concurrentSyncs: invalid value: 0 (at least 1)
+controllers.shootState.concurrentSyncs: invalid value: 0 (at least 1)
+controllers.shoot.retryDuration: invalid value: 1s (at least 1m0s)
+resources.capacity.a: invalid value: "many" (a quantity such as 100 or 1Gi)
+resources.capacity.b: invalid value: "more" (a quantity such as 100 or 1Gi)
+resources.capacity.c: invalid value: "most" (a quantity such as 100 or 1Gi)
+resources.reserved.d: invalid value: "few" (a quantity such as 100 or 1Gi)
+resources.reserved.e: invalid value: "fewer" (a quantity such as 100 or 1Gi)
+featureGates: unknown feature gate: "F" (available: NewWorkerPoolHash)
+featureGates: unknown feature gate: "G" (available: NewWorkerPoolHash)
+featureGates: unknown feature gate: "H" (available: NewWorkerPoolHash)`
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("Parse() mismatch (-want +got):\n%s", diff)
 	}
 }

@@ -81,7 +81,7 @@ func TestServesAndUnsupported(t *testing.T) {
 	}
 }
 
-func TestVolumeLivesAndGoes(t *testing.T) {
+func TestVolumeLifecycle(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	claim := testClaim(nil)
 	c := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(testClass(),

@@ -109,11 +109,11 @@ func TestSeedChanges(t *testing.T) {
 			binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Processing")),
 			shoot: shootOn("y", runsOn("x"), state("Restore", "Processing")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, "being moved"},
-		"a move called off": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x")),
+		"a cancelled move": {request{binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x")),
 			seed: seedNamed("x", deleting, func(s *corev1beta1.Seed) {
 				s.Spec.Backup = nil
 			}), oldSeed: seedNamed("y")}, ""},
-		"a move called off with another change": {request{
+		"a cancelled move with another change": {request{
 			binding: true, old: shootOn("y", runsOn("x")), shoot: shootOn("x", runsOn("x"), purpose), seed: seedNamed("x"),
 			oldSeed: seedNamed("y"),
 		}, "nothing but"},
@@ -150,7 +150,7 @@ func TestSeedChanges(t *testing.T) {
 		"a move of what is deleted": {request{
 			binding: true, old: shootOn("x", runsOn("x"), gone), shoot: shootOn("y", runsOn("x"), gone), seed: seedNamed("y"),
 			oldSeed: seedNamed("x"),
-		}, "if that Seed is gone"},
+		}, "if that Seed is lost"},
 		"the word taken back": {request{
 			binding: true, old: shootOn("y", runsOn("x"), gone, dead("x")), shoot: shootOn("x", runsOn("x"), gone),
 			seed: seedNamed("x"), oldSeed: seedNamed("y"),

@@ -125,19 +125,19 @@ func (r *request) movingProblem() error {
 	case r.shoot.SourceIsDead(): // Its operations have ended with it.
 		return nil
 	case r.old.DeletionTimestamp != nil:
-		return fmt.Errorf("spec.seedName: Seed %q deletes the Shoot; if that Seed is gone, say so with the annotation %s "+
+		return fmt.Errorf("spec.seedName: Seed %q deletes the Shoot; if that Seed is lost, set the annotation %s "+
 			"in the same request", on, corev1beta1.AnnotationSourceIsDead)
 	case op != nil && op.Type == corev1beta1.LastOperationTypeCreate &&
 		op.State != corev1beta1.LastOperationStateSucceeded:
 		return fmt.Errorf("spec.seedName: the control plane is still being created on Seed %q (%s); it can move when it runs there, or, "+
-			"if that Seed is gone, with the annotation %s in the same request", on, op.State, corev1beta1.AnnotationSourceIsDead)
+			"if that Seed is lost, with the annotation %s in the same request", on, op.State, corev1beta1.AnnotationSourceIsDead)
 	case migrating(op) && !stranded(op):
 		return fmt.Errorf("spec.seedName: the control plane is being moved to Seed %q already (%s %s); choose another one when it runs there",
 			*r.old.Spec.SeedName, op.Type, op.State)
 	}
 	if from := ptr.Deref(r.old.Status.SeedName, ""); from != "" && from != *r.old.Spec.SeedName &&
 		from != *r.shoot.Spec.SeedName {
-		return fmt.Errorf("spec.seedName: the control plane is on Seed %q and is to be moved to %q; call that off first with %q, or wait until it runs there",
+		return fmt.Errorf("spec.seedName: the control plane is on Seed %q and is to be moved to %q; cancel the move first by naming Seed %q, or wait until it runs there",
 			from, *r.old.Spec.SeedName, from)
 	}
 	return nil

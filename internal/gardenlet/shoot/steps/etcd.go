@@ -73,7 +73,7 @@ func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (fl
 		StorageSize: etcdStorage, Backup: backup,
 	})
 	if again, err := renewEtcdSet(ctx, seed, set); err != nil || again {
-		return waitingOr(waitStatefulSet, "StatefulSet of etcd is being made anew; its pods stay", err)
+		return waitingOr(waitStatefulSet, "StatefulSet of etcd is being recreated; its pods keep running", err)
 	}
 	// The mounted objects come first. Running pods get their changes, too, as soon as the kubelet reads them.
 	if err := seed.apply(ctx, certificates, config, service, etcd.Peers(s.Namespace), etcd.DisruptionBudget(s.Namespace),

@@ -67,7 +67,7 @@ func forceMachines(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	if left > 0 {
-		return flow.Waiting(waitMachine, fmt.Sprintf("%d machine objects are being dropped", left)), nil
+		return flow.Waiting(waitMachine, fmt.Sprintf("%d machine objects are being removed", left)), nil
 	}
 	return flow.Done(), nil
 }
@@ -102,7 +102,7 @@ func forceExtensions(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 		}
 	}
 	if len(left) > 0 {
-		return flow.Waiting(waitExtension, "Extension objects are being dropped: "+leftList(left)), nil
+		return flow.Waiting(waitExtension, "Extension objects are being removed: "+leftList(left)), nil
 	}
 	return flow.Done(), nil
 }
@@ -124,7 +124,7 @@ func forceManagedResources(ctx context.Context, seed *Seed) (flow.Outcome, error
 		}
 	}
 	if len(list) > 0 {
-		return flow.Waiting(waitManagedResource, fmt.Sprintf("%d ManagedResources are being dropped", len(list))), nil
+		return flow.Waiting(waitManagedResource, fmt.Sprintf("%d ManagedResources are being removed", len(list))), nil
 	}
 	return flow.Done(), nil
 }

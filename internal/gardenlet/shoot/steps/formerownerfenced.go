@@ -56,8 +56,8 @@ func ensureFormerOwnerFenced(
 		taken = claim.TakenOver
 	}
 	if left := taken.FencedAt().Sub(seed.clock.Now()); left > 0 {
-		return flow.Waiting(waitSeed, fmt.Sprintf("What may be left of the control plane on Seed %s stops by itself until %s, %s from now",
-			taken.From, taken.FencedAt().UTC().Format(time.RFC3339), left.Round(time.Second))), nil
+		return flow.Waiting(waitSeed, fmt.Sprintf("Waiting until %s (%s from now) for the former owner, Seed %s, to be fenced",
+			taken.FencedAt().UTC().Format(time.RFC3339), left.Round(time.Second), taken.From)), nil
 	}
 	return flow.Done(), nil
 }

@@ -61,7 +61,7 @@ func ensureHibernated(
 			return flow.Outcome{}, err
 		} else if ok { // Nothing saves it later, and the control plane may move during hibernation.
 			if _, err := etcds.SaveBackup(ctx, access); err != nil {
-				return flow.Waiting(waitBackup, fmt.Sprintf("All that etcd holds has to be in its backups before it ends: %v", err)), nil
+				return flow.Waiting(waitBackup, fmt.Sprintf("Waiting for the final backup before etcd is stopped: %v", err)), nil
 			}
 		}
 		before := set.DeepCopy()

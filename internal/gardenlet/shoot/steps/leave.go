@@ -81,7 +81,7 @@ func ensureLeftoverStopped(ctx context.Context, seed *Seed) (flow.Outcome, error
 			return flow.Outcome{}, fmt.Errorf("end Pod %q: %w", p.Name, err)
 		}
 	}
-	return flow.Waiting(waitPod, fmt.Sprintf("%d pods are ending", len(pods.Items))), nil
+	return flow.Waiting(waitPod, fmt.Sprintf("%d pods are terminating", len(pods.Items))), nil
 }
 
 func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
@@ -123,7 +123,7 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (f
 		}
 	}
 	if left := machines + extensions + entries + secrets + len(resources); left > 0 {
-		return flow.Waiting(waitObject, fmt.Sprintf("%d objects are being dropped", left)), nil
+		return flow.Waiting(waitObject, fmt.Sprintf("%d objects are being removed", left)), nil
 	}
 	return flow.Done(), nil
 }

@@ -123,7 +123,7 @@ var (
 // destinationCalled: the state that the destination needs to prepare has been saved.
 func destinationCalled(s *Values) string {
 	called := s.Claim.Called != "" && s.Claim.Called == ptr.Deref(s.Shoot.Spec.SeedName, "")
-	return reasonIf(called, "the destination has been asked to prepare")
+	return reasonIf(called, "the destination was requested to prepare")
 }
 
 // notSettled: what another seed has saved is all there is of the control plane.
@@ -147,7 +147,7 @@ func ensureEtcdSaved(ctx context.Context, seed *Seed, etcds Etcds) (flow.Outcome
 			seed.namespace)
 	}
 	if _, err := etcds.SaveBackup(ctx, access); err != nil {
-		return flow.Waiting(waitBackup, fmt.Sprintf("All that etcd holds has to be in its backups: %v", err)), nil
+		return flow.Waiting(waitBackup, fmt.Sprintf("Waiting for the final backup of etcd: %v", err)), nil
 	}
 	return flow.Done(), nil
 }

@@ -73,7 +73,7 @@ var ManagedResources = &flow.Step[*Scope]{
 	Limit:  10 * time.Minute,
 }
 
-// removeManagedResources deletes what extensions have left, and lets go of everything if the API server is gone: then
+// removeManagedResources deletes what extensions have left, and releases everything if the API server is gone: then
 // the Shoot is, too.
 func removeManagedResources(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
 	list, err := seed.shootResources(ctx)

@@ -17,7 +17,7 @@ import (
 )
 
 // toRestore reports whether an object has not been taken over by its extension yet: it waits for its state, or the
-// extension has let go of it.
+// extension has released it.
 func toRestore(o extensionsv1alpha1.Object) bool {
 	switch o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] {
 	case extensionsv1alpha1.OperationWaitForState, extensionsv1alpha1.OperationMigrate:
@@ -30,9 +30,8 @@ func toRestore(o extensionsv1alpha1.Object) bool {
 		op.Type == corev1beta1.LastOperationTypeRestore && op.State == corev1beta1.LastOperationStateError
 }
 
-// restore makes an object, with the state that it had elsewhere, and asks its extension to take over the
-// outside. After a stop in between it goes on where it was: until the state is there, the extension keeps its hands
-// off.
+// restore creates an object, with the state that it had elsewhere, and requests its extension to adopt the
+// infrastructure. After a stop in between it resumes: the extension must not act until the state is set.
 func (extensions *Extensions) restore(
 	ctx context.Context, wanted, current extensionsv1alpha1.Object, found bool,
 ) (flow.Outcome, error) {

@@ -11,7 +11,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
-func TestForcedDeletionAsksNobody(t *testing.T) {
+func TestForcedDeletionSkipsExtensions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot("a"), succeeded)

@@ -267,7 +267,7 @@ func TestFailuresOfExtensions(t *testing.T) {
 	}
 }
 
-func TestShootGoesOnWhenTheQuotaIsRaised(t *testing.T) {
+func TestShootContinuesWhenTheQuotaIsRaised(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fail["Infrastructure"] = corev1beta1.ErrorInfraQuotaExceeded
@@ -454,7 +454,7 @@ func TestKubeProxyIsRemovedWhenItIsDisabled(t *testing.T) {
 	}
 }
 
-func TestShootThatWasNeverCreatedGoesAtOnce(t *testing.T) {
+func TestShootThatWasNeverCreatedIsRemovedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.newShoot()

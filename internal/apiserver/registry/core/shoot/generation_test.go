@@ -94,7 +94,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-func TestOperationsAreAskedForOnce(t *testing.T) {
+func TestOperationsAreRequestedOnce(t *testing.T) {
 	s := shootWith()
 	s.Annotations = map[string]string{
 		corev1beta1.AnnotationOperation:            "rotate-ca-start;reconcile;rotate-ca-start",

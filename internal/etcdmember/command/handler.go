@@ -8,24 +8,24 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 )
 
-// asked answers the requests of the service.
-type asked struct{ *parts }
+// handler serves the requests of the service.
+type handler struct{ *parts }
 
-func (p *parts) asked() asked { return asked{p} }
+func (p *parts) handler() handler { return handler{p} }
 
 // Status of the backups and of etcd.
-func (a asked) Status() etcdbackup.Status {
+func (h handler) Status() etcdbackup.Status {
 	var s etcdbackup.Status
-	if k := a.keeper.Load(); k != nil {
+	if k := h.keeper.Load(); k != nil {
 		s = k.Status()
 	} else {
-		owner := a.guard.Owner()
-		s.Phase, s.Epoch, s.Holder, s.Prefix = etcdbackup.PhaseStarting, owner.Epoch, owner.Holder, a.flags.store.Prefix
-		if a.store != nil {
-			s.Location = a.store.Location()
+		owner := h.guard.Owner()
+		s.Phase, s.Epoch, s.Holder, s.Prefix = etcdbackup.PhaseStarting, owner.Epoch, owner.Holder, h.flags.store.Prefix
+		if h.store != nil {
+			s.Location = h.store.Location()
 		}
 	}
-	s.Etcd = a.member.Status()
+	s.Etcd = h.member.Status()
 	if s.Etcd.State == etcdbackup.EtcdSuperseded {
 		s.Phase = etcdbackup.PhaseSuperseded
 	}
@@ -33,31 +33,31 @@ func (a asked) Status() etcdbackup.Status {
 }
 
 // Snapshot waits until everything that etcd holds is in the store.
-func (a asked) Snapshot(ctx context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
-	k := a.keeper.Load()
+func (h handler) Snapshot(ctx context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
+	k := h.keeper.Load()
 	switch {
-	case a.store == nil:
+	case h.store == nil:
 		return etcdbackup.Snapshot{}, errors.New("this etcd has no backups")
-	case a.member.Status().State == etcdbackup.EtcdSuperseded:
-		return etcdbackup.Snapshot{}, errors.New(a.member.Status().Message)
+	case h.member.Status().State == etcdbackup.EtcdSuperseded:
+		return etcdbackup.Snapshot{}, errors.New(h.member.Status().Message)
 	case k == nil:
 		return etcdbackup.Snapshot{}, errors.New("etcd is not running yet")
 	}
 	if k.Status().Phase == etcdbackup.PhaseStandby {
-		return a.snapshotOfLeader(ctx, kind)
+		return h.snapshotOfLeader(ctx, kind)
 	}
 	return k.Snapshot(ctx, kind)
 }
 
 // snapshotOfLeader requests the snapshot from the other members, since the leader takes the backups.
-func (a asked) snapshotOfLeader(ctx context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
-	list, err := readMembers(a.flags.membersFile)
+func (h handler) snapshotOfLeader(ctx context.Context, kind chain.Kind) (etcdbackup.Snapshot, error) {
+	list, err := readMembers(h.flags.membersFile)
 	if err != nil {
 		return etcdbackup.Snapshot{}, err
 	}
-	m := &members{list: list, files: a.client}
+	m := &members{list: list, files: h.client}
 	for _, l := range list {
-		if l.Name == a.args.name {
+		if l.Name == h.args.name {
 			continue
 		}
 		if s, err := m.status(ctx, l.Address); err != nil || s.Phase != etcdbackup.PhaseActive {
