@@ -33,8 +33,8 @@ func namespaceOf(installation *corev1beta1.ControllerInstallation) string {
 	return namespacePrefix + installation.Name
 }
 
-// desiredNamespace is the namespace of an extension. Its pods are restricted only as its registration demands, and spread
-// over the zones of the seed.
+// desiredNamespace is the namespace of an extension. Its pods are restricted only as its registration demands, and
+// spread over the zones of the seed.
 func desiredNamespace(
 	installation *corev1beta1.ControllerInstallation, registration *corev1beta1.ControllerRegistration,
 	seed *corev1beta1.Seed,

@@ -506,6 +506,61 @@ func TestHealthOfWorkloads(t *testing.T) {
 	f.wantConditions("True ApplySucceeded", "True ResourcesHealthy", "False ResourcesRolledOut")
 }
 
+// TestWaitingContainersAreNamed: the condition of an unhealthy workload says what its containers wait for, which
+// changes without the workload.
+func TestWaitingContainersAreNamed(t *testing.T) {
+	const spec = "spec: {replicas: 1, selector: {matchLabels: {app: d}}, template: {metadata: {labels: {app: d}}}}"
+	waits := func(reason, message string) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message},
+		}}}}
+	}
+	fetching := waits("ContainerCreating", "")
+	fetching.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
+	for kind, own := range map[string]string{
+		"Deployment": "condition Available is missing", "StatefulSet": "0 of 1 replicas are ready",
+		"ReplicaSet": "0 of 1 replicas are ready",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			object := "{apiVersion: apps/v1, kind: " + kind + ", metadata: {name: d}, " + spec + "}"
+			f := newFixture(t, "", map[string]string{"a": object})
+			pod := func(name, app string) *corev1.Pod {
+				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "default", Name: name, Labels: map[string]string{"app": app},
+				}}
+			}
+			other := pod("other", "other")
+			other.Status = waits("ErrImagePull", "of another")
+			p := pod("p", "d")
+			for _, o := range []client.Object{other, p} {
+				if err := f.target.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, step := range []struct {
+				status corev1.PodStatus
+				want   string
+			}{
+				{corev1.PodStatus{}, own + "."},
+				{fetching, own + "."},
+				{waits("ErrImagePull", "example.com/x:1: not found"),
+					own + "; container c: ErrImagePull: example.com/x:1: not found."},
+				{waits("ImagePullBackOff", "back-off"), own + "; container c: ImagePullBackOff: back-off."},
+			} {
+				p.Status = step.status
+				if err := f.target.Status().Update(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+				f.reconcile()
+				c := corev1beta1.FindCondition(f.mr().Status.Conditions, resourcesv1alpha1.ResourcesHealthy)
+				if c == nil || !strings.HasSuffix(c.Message, " is unhealthy: "+step.want) {
+					t.Errorf("the condition is %+v, want %q", c, step.want)
+				}
+			}
+		})
+	}
+}
+
 // TestObjectsWithoutAnOperatorAreHealthy: if the definition is a placeholder, no controller ever writes a status.
 func TestObjectsWithoutAnOperatorAreHealthy(t *testing.T) {
 	f := newFixture(t, "seed", map[string]string{

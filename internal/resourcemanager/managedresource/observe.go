@@ -3,7 +3,9 @@ package managedresource
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,6 +18,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/crds"
+	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/resourcemanager/health"
 )
 
@@ -77,7 +80,8 @@ func (r *Reconciler) judgeOne(
 	}
 	checked := health.Checked(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
 	if m := r.owned.get(ctx, ref); m != nil {
-		if old, ok := before[ref]; ok && !old.recheck && old.uid == m.UID && old.version == m.ResourceVersion || !checked {
+		old, ok := before[ref]
+		if ok && !old.recheck && !old.pods && old.uid == m.UID && old.version == m.ResourceVersion || !checked {
 			return old, true, nil
 		}
 	}
@@ -117,6 +121,16 @@ func (r *Reconciler) judgeOne(
 			v.unhealthy, v.progress = "", ""
 		}
 	}
+	if v.unhealthy != "" && slices.Contains(controllersOfPods, ref.Kind) {
+		why, err := r.waiting(ctx, u)
+		if err != nil {
+			return v, true, err
+		}
+		if why != "" {
+			v.unhealthy = strings.TrimSuffix(v.unhealthy, ".") + "; " + why
+		}
+		v.pods = true
+	}
 	if v.progress == "" && ref.Kind == "Deployment" {
 		// The list is a request of its own, so it comes last.
 		if v.progress, err = r.oldPods(ctx, u); err != nil {
@@ -144,6 +158,30 @@ func (r *Reconciler) unattended(ctx context.Context, u *unstructured.Unstructure
 		return false, fmt.Errorf("read definition %s: %w", name, err)
 	}
 	return definition.Labels[crds.LabelPlaceholder] == "true", nil
+}
+
+// controllersOfPods are the kinds whose pods say why an object is unhealthy. All have a selector.
+var controllersOfPods = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}
+
+// maxWaiting bounds the pods that are asked why they wait: those of one object mostly wait for the same.
+const maxWaiting = 10
+
+// waiting tells why containers of an object's pods do not start, such as an image that does not exist; "" if there is
+// no reason.
+func (r *Reconciler) waiting(ctx context.Context, owner *unstructured.Unstructured) (string, error) {
+	raw, _, _ := unstructured.NestedMap(owner.Object, "spec", "selector")
+	selector, err := selectorOf(raw)
+	if err != nil {
+		return "", err
+	}
+	pods := &corev1.PodList{}
+	if err := r.Target.List(ctx, pods, client.InNamespace(owner.GetNamespace()), client.Limit(maxWaiting),
+		client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return "", fmt.Errorf("list pods: %w", err)
+	}
+	// Without the time: how long an image has been pulled for would change the condition again and again.
+	why, _ := kube.WaitingContainers(pods.Items, time.Time{})
+	return why, nil
 }
 
 // oldPods looks for pods of earlier versions of a Deployment.

@@ -21,7 +21,8 @@ type verdict struct {
 	version   string
 	unhealthy string
 	progress  string
-	recheck   bool // The judgement depends on more than the object itself.
+	recheck   bool // The judgement depends on more than the object itself, which is about to change.
+	pods      bool // It depends on the states of pods.
 }
 
 // records is the memory of all ManagedResources.

@@ -180,6 +180,9 @@ func TestCABundle(t *testing.T) {
 		}
 		return config
 	}
+	const renewal = 12 * time.Hour * 8 / 10
+	outdated := map[string][]byte{dataBundle: []byte("zero")}
+	withKubeconfig := map[string][]byte{dataKubeconfig: kubeconfig("x")}
 	for name, tc := range map[string]struct {
 		wanted string // Value of the annotation.
 		data   map[string][]byte
@@ -188,12 +191,12 @@ func TestCABundle(t *testing.T) {
 		period time.Duration
 	}{
 		"requested":                   {"true", nil, false, "bundle.crt=first", time.Hour},
-		"not requested":               {"", nil, false, "", 12 * time.Hour * 8 / 10},
-		"refused":                     {"false", nil, false, "", 12 * time.Hour * 8 / 10},
+		"not requested":               {"", nil, false, "", renewal},
+		"refused":                     {"false", nil, false, "", renewal},
 		"there are none":              {"true", nil, true, "", time.Hour},
-		"an outdated one":             {"true", map[string][]byte{"bundle.crt": []byte("zero")}, false, "bundle.crt=first", time.Hour},
-		"a kubeconfig":                {"true", map[string][]byte{"kubeconfig": kubeconfig("x")}, false, "c=first,other=other", time.Hour},
-		"a kubeconfig, not requested": {"", map[string][]byte{"kubeconfig": kubeconfig("x")}, false, "c=,other=other", 12 * time.Hour * 8 / 10},
+		"an outdated one":             {"true", outdated, false, "bundle.crt=first", time.Hour},
+		"a kubeconfig":                {"true", withKubeconfig, false, "c=first,other=other", time.Hour},
+		"a kubeconfig, not requested": {"", withKubeconfig, false, "c=,other=other", renewal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bundle := "first"

@@ -102,8 +102,8 @@ func (c *Changes) inhabited(ctx context.Context, zones []string) (bool, error) {
 	return len(nodes.Items) > 0, nil
 }
 
-// withNodes returns the zones that have nodes. Nobody has asked for the failure of a zone to be tolerated: replicas that
-// have to be spread over more zones than there are would never all run.
+// withNodes returns the zones that have nodes. Nobody has asked for the failure of a zone to be tolerated: replicas
+// that have to be spread over more zones than there are would never all run.
 func (c *Changes) withNodes(ctx context.Context, zones []string) ([]string, error) {
 	var out []string
 	for _, zone := range zones {

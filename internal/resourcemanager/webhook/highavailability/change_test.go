@@ -58,7 +58,9 @@ func TestZonesOfNamespacesWithoutTolerance(t *testing.T) {
 		"nodes in two zones": {nil, []client.Object{node("1", "a"), node("2", "c"), node("3", "c")}, 2},
 		"nodes in one zone":  {nil, []client.Object{node("1", "a"), node("2", "a")}, 0},
 		"nodes in others":    {nil, []client.Object{node("1", "x"), node("2", "y")}, 0},
-		"a tolerance":        {map[string]string{prefix + "failure-tolerance-type": "zone"}, []client.Object{node("1", "a")}, 2},
+		"a tolerance": {
+			map[string]string{prefix + "failure-tolerance-type": "zone"}, []client.Object{node("1", "a")}, 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
