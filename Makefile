@@ -5,12 +5,13 @@ SHELL := /bin/bash
 BUILD  := .build
 HORTUS := $(BUILD)/hortus
 TAGS   := grpcnotrace
-# The same flags everywhere, so that programs, components, tests and linters share what they compile. Paths are among them.
+# The same flags everywhere, so that programs, components, tests and linters share what they compile. Paths are among
+# them.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 GO_BUILD := CGO_ENABLED=0 go build -tags $(TAGS)
-# Steps of gardenlets on real servers take minutes on a busy machine. With more garbage before it is collected, the servers of
-# these tests take a quarter less time. Tests that step controllers on real servers wait for answers half of the time, so that more
-# of them than there are cores run side by side.
+# Steps of gardenlets on real servers take minutes on a busy machine. With more garbage before it is collected, the
+# servers of these tests take a quarter less time. Tests that step controllers on real servers wait for answers half of
+# the time, so that more of them than there are cores run side by side.
 GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -p 3 -parallel 4 -tags $(TAGS)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
 HOST_PACKAGES = ./local/clouddaemon/... ./local/machineinit/... ./local/provider/networkagent/... ./local/provider/csi/... ./local/images/... ./internal/nodeagent ./internal/nodeagent/units/systemd
@@ -44,7 +45,7 @@ components: build ## Build every component, the Kubernetes versions that the lan
 test: ## Run the tests that decide about a change: unit, stepped on a real API server, and the landscape (root).
 	@if [ "$$(id -u)" != 0 ]; then \
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
-	  echo "Run it as root, or run 'make test-unit', which needs none."; exit 1; fi
+	  echo "Run it as root, or run 'make test-unit', which does not."; exit 1; fi
 	@$(MAKE) --no-print-directory verify
 	@# One after the other: each keeps the processors busy by itself. A failure does not hide those of the next.
 	@$(MAKE) --no-print-directory --keep-going test-unit fuzz test-landscape
@@ -78,8 +79,8 @@ fuzz: ## Try random input on everything that reads what others write; the number
 	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
 	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
 
-# Stories that take too long for every change: faults that last, rotations that wait, many rolls of pools, versions that are built first,
-# Kubernetes' own specs, and other versions of Hortus.
+# Stories that take too long for every change: faults that last, rotations that wait, many rolls of pools, versions that
+# are built first, Kubernetes' own specs, and other versions of Hortus.
 LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollOnRequest|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
@@ -120,7 +121,7 @@ bench-restore: build ## Measure how long a database of etcd takes to be saved an
 	@$(GO_TEST) -run '^$$' -bench BenchmarkRestore -benchtime 1x -timeout 60m ./internal/etcdmember/command -megabytes $(or $(MEGABYTES),100)
 
 .PHONY: bench-api
-bench-api: build ## Measure API server and scheduler, with 1,000 and 5,000 Shoots, beside an etcd and a kube-apiserver of their own.
+bench-api: build ## Measure API server and scheduler, with 1,000 and 5,000 Shoots, alongside an etcd and a kube-apiserver of their own.
 	@mkdir -p $(BUILD)/bench
 	@$(HORTUS) components build etcd kubernetes-1.36.3
 	@$(GO_TEST) -run '^$$' -bench 'BenchmarkAPI|BenchmarkScheduler|BenchmarkCeiling' -benchtime 1x -timeout 60m -v ./internal/bench -shoots '[1000,5000]' -reports $(abspath $(BUILD)/bench)

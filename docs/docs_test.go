@@ -228,6 +228,51 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
+// TestNamedFilesExist checks the Go files that documents name as code: a path from the root, or its last parts. A name
+// that begins with "_" is the end of the names of several files. Decisions name files that have been removed since.
+func TestNamedFilesExist(t *testing.T) {
+	out, err := exec.Command("git", "-C", repository, "ls-files", "*.go").Output()
+	if err != nil {
+		t.Fatalf("list files: %v", err)
+	}
+	files := strings.Fields(string(out))
+	named := regexp.MustCompile("`([A-Za-z0-9_./-]+\\.go)`")
+	checked := 0
+	for path, doc := range documents(t) {
+		if strings.HasPrefix(path, "docs/adr/") {
+			continue
+		}
+		for _, match := range named.FindAllStringSubmatch(doc.prose, -1) {
+			checked++
+			if !slices.ContainsFunc(files, func(file string) bool { return isNamed(file, match[1]) }) {
+				t.Errorf("%s: %s does not exist", path, match[1])
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d names of files were found; is the pattern broken?", checked)
+	}
+}
+
+// isNamed reports whether a document that names a file may mean the file with this path.
+func isNamed(file, name string) bool {
+	if strings.HasPrefix(name, "_") {
+		return strings.HasSuffix(file, name)
+	}
+	return file == name || strings.HasSuffix(file, "/"+name)
+}
+
+func TestIsNamed(t *testing.T) {
+	for name, want := range map[string]bool{
+		"internal/flow/plan.go": true, "flow/plan.go": true, "plan.go": true, "_plan.go": false, "low/plan.go": false,
+		"other.go": false,
+	} {
+		if got := isNamed("internal/flow/plan.go", name); got != want {
+			t.Errorf("isNamed(%q) = %t, want %t", name, got, want)
+		}
+	}
+}
+
 func TestFeaturesHaveTests(t *testing.T) {
 	row := regexp.MustCompile(`^\| ([A-Z]\d\d) \|`)
 	seen := map[string]bool{}

@@ -32,7 +32,7 @@ import (
 
 const testNamespace = "shoot--dev--a"
 
-// actuator records its calls and does what it is told.
+// actuator records its calls and returns what a test sets.
 type actuator struct {
 	mu    sync.Mutex
 	calls map[client.ObjectKey][]string

@@ -1,5 +1,6 @@
-// Command control-plane has the commands of hortus that run once for each Shoot, alongside its API server. A process keeps
-// in memory what its program initializes: hortus initializes 15 MiB, most of it for other commands, this program 4 MiB.
+// Command control-plane has the commands of hortus that run once for each Shoot, alongside its API server. A process
+// keeps in memory what its program initializes: hortus initializes 15 MiB, most of it for other commands, this program
+// 4 MiB.
 package main
 
 import (

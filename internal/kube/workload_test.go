@@ -35,7 +35,7 @@ func TestWaitingContainers(t *testing.T) {
 		want     string
 		fetching bool
 	}{
-		"an error is told once": {
+		"an error is reported once": {
 			pods: []corev1.Pod{
 				pod(creating, waiting("a", "ErrImagePull", "not found")),
 				pod(waiting("a", "ErrImagePull", "not found"), corev1.ContainerStatus{Name: "running"}),

@@ -337,7 +337,7 @@ ports that a Service in its own namespace names in the annotation, or a Service 
 and whose selectors include the namespace. The list is the ConfigMap ` + "`webhook-targets`" + ` of the control plane, made by the seed's
 resource-manager.
 
-The seed's resource-manager makes the policies (` + "`internal/networkpolicy`" + ` decides); an extension needs none of its own. A namespace that was there
+The seed's resource-manager makes the policies (` + "`internal/networkpolicy`" + ` decides); an extension needs no policies of its own. A namespace that was there
 before an update denies by default once the Shoot has been reconciled. Policies hold where the network of the seed enforces them, as
 [that of the local cloud](controllers/network-agent.md) does.
 

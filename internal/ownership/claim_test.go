@@ -38,7 +38,7 @@ func TestClaimChanges(t *testing.T) {
 			Claim{}.Take("a", minute).AtLeast(3), Claim{Holder: "a", Epoch: 3, FenceTime: minute},
 		},
 		"etcd has an older epoch": {settled.AtLeast(2), settled},
-		"called off":              {prepared.CalledOff(), settled},
+		"cancelled":               {prepared.CalledOff(), settled},
 		"only the holder settles": {
 			Claim{Holder: "a", Epoch: 2}.Settle("b", minute), Claim{Holder: "a", Epoch: 2},
 		},

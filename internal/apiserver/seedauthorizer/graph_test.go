@@ -85,7 +85,7 @@ func TestChangedIsTold(t *testing.T) {
 		select {
 		case <-changed:
 			if !want {
-				t.Errorf("%s is told", what)
+				t.Errorf("%s is reported", what)
 			}
 		default:
 			if want {

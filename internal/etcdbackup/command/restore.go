@@ -33,7 +33,7 @@ func newRestoreCommand() *cobra.Command {
 		Long: `Make etcd's data directory ready, as 'hortus etcd run' does before it starts etcd.
 
 It is restored if it is missing, broken, older than the backups, or left behind by an older epoch. What was there is
-kept beside it with the suffix ".previous". When neither data nor backups exist, etcd may start empty. The command
+kept alongside it with the suffix ".previous". When neither data nor backups exist, etcd may start empty. The command
 fails rather than letting etcd start with less than what is known to exist.`,
 		Args: cobra.NoArgs,
 	}

@@ -225,8 +225,8 @@ func (p *parts) run(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error {
-		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files, service.Handler(p.handler(), p.registry, p.handler()),
-			service.Probes{Live: p.member.Live, Ready: p.member.Ready})
+		return service.Serve(ctx, p.flags.listen, p.flags.health, p.files,
+			service.Handler(p.handler(), p.registry, p.handler()), service.Probes{Live: p.member.Live, Ready: p.member.Ready})
 	})
 	return group.Wait()
 }

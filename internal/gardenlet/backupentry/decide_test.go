@@ -69,13 +69,13 @@ func TestDecide(t *testing.T) {
 		"a declaration about another seed does not count": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Annotations = ptr.To("b"), map[string]string{corev1beta1.AnnotationSourceIsDead: "c"}
 		}, "b", decision{task: nothing}},
-		"the old seed lets go": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "a",
+		"the old seed releases it": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "a",
 			decision{task: migrate, operation: migration}},
 		"meanwhile the new seed waits": {func(e *corev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("b") }, "b",
 			decision{task: nothing}},
 		"a migration precedes a deletion": {func(e *corev1beta1.BackupEntry) { deleted(e); e.Spec.SeedName = ptr.To("b") },
 			"a", decision{task: migrate, operation: migration}},
-		"what has been let go is taken over": {func(e *corev1beta1.BackupEntry) {
+		"what has been released is taken over": {func(e *corev1beta1.BackupEntry) {
 			e.Spec.SeedName, e.Status.SeedName, e.Status.LastOperation = ptr.To("b"), nil, operation(migration, succeeded)
 		}, "b", decision{task: ensure, operation: restore}},
 		"until the restore has succeeded": {func(e *corev1beta1.BackupEntry) {
@@ -86,13 +86,13 @@ func TestDecide(t *testing.T) {
 			e.Status.LastOperation = operation(restore,
 				succeeded)
 		}, "a", decision{task: ensure, operation: reconcile}},
-		"what has been let go in part is taken back": {func(e *corev1beta1.BackupEntry) {
+		"what has been released in part is taken back": {func(e *corev1beta1.BackupEntry) {
 			e.Status.MigrationStartTime = &metav1.Time{Time: noon}
 		}, "a", decision{task: ensure, operation: restore}},
 		"a restoration can be requested": {func(e *corev1beta1.BackupEntry) {
 			e.Annotations[corev1beta1.AnnotationOperation] = corev1beta1.OperationRestore
 		}, "a", decision{task: ensure, operation: restore}},
-		"what has been let go is taken over before it is deleted": {func(e *corev1beta1.BackupEntry) {
+		"what has been released is taken over before it is deleted": {func(e *corev1beta1.BackupEntry) {
 			deleted(e)
 			e.Status.SeedName, e.Status.LastOperation = nil, operation(migration, succeeded)
 		}, "a", decision{task: ensure, operation: restore}},

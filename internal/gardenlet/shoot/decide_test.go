@@ -119,11 +119,11 @@ func TestDecide(t *testing.T) {
 			want: Decision{Action: Run, Operation: migrate},
 		},
 		"moving, failed": {spec: "s2", status: "s1", last: op(migrate, "Failed", 0), want: Decision{Action: Refresh}},
-		"called off": {
+		"cancelled": {
 			spec: "s1", status: "s1", last: op(migrate, "Processing", 0),
 			want: Decision{Action: Run, Operation: restore, Begin: true},
 		},
-		"called off, going on": {
+		"cancelled, still running": {
 			spec: "s1", status: "s1", last: op(restore, "Processing", 0),
 			want: Decision{Action: Run, Operation: restore},
 		},

@@ -114,7 +114,7 @@ func (r *Reconciler) preparePass(ctx context.Context, s *scope) (flow.Result, er
 }
 
 // openState reads what the garden has kept of a control plane, and puts its credentials into the namespace before any
-// could be made anew.
+// could be recreated.
 func (r *Reconciler) openState(ctx context.Context, s *scope, id string) error {
 	shoot := s.shoot
 	state, err := shootstate.Load(ctx, r.Garden, shoot)

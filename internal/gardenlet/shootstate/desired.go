@@ -79,7 +79,7 @@ func compareReferences(a, b Reference) int {
 	return slices.Compare([]string{a.APIVersion, a.Kind, a.Name}, []string{b.APIVersion, b.Kind, b.Name})
 }
 
-// extensionState is the entry of an extension object; ok is false if it needs none.
+// extensionState is the entry of an extension object; ok is false if there is nothing to save.
 func extensionState(object extensionsv1alpha1.Object) (entry corev1beta1.ExtensionResourceState, ok bool) {
 	status := object.GetDefaultStatus()
 	state := status.State

@@ -84,7 +84,7 @@ func TestMoving(t *testing.T) {
 		"not begun":          {ptr.To("a"), nil, false},
 		"where it should":    {ptr.To("a"), ptr.To("a"), false},
 		"somewhere else":     {ptr.To("b"), ptr.To("a"), true},
-		"called off":         {ptr.To("a"), ptr.To("a"), false},
+		"cancelled":          {ptr.To("a"), ptr.To("a"), false},
 		"no seed any longer": {nil, ptr.To("a"), false},
 	} {
 		shoot := &corev1beta1.Shoot{
