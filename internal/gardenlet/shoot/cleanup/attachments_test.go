@@ -42,7 +42,8 @@ func TestRunLostAttachments(t *testing.T) {
 			objects: []client.Object{attachment("a", "gone", kept)}, exists: []string{"a"},
 		},
 		"of both": {
-			objects: []client.Object{node, attachment("a", "gone", nil), attachment("b", "here", nil, "d")}, exists: []string{"b"},
+			objects: []client.Object{node, attachment("a", "gone", nil), attachment("b", "here", nil, "d")},
+			exists:  []string{"b"},
 		},
 		"with a finalizer": {
 			objects: []client.Object{attachment("a", "gone", nil, "d")},

@@ -2,6 +2,6 @@
 // that no load balancers and volumes of the Shoot remain at the provider.
 //
 // A table and pure functions decide what to delete, when to stop waiting for graceful deletion, and what to leave
-// alone; Run makes one pass over one step and returns what remains. RunLostAttachments does the same for VolumeAttachments
-// after the machines are gone, in a deletion and in a hibernation.
+// alone; Run makes one pass over one step and returns what remains. RunLostAttachments does the same for
+// VolumeAttachments after the machines are gone, in a deletion and in a hibernation.
 package cleanup

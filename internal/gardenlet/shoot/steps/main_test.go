@@ -1,0 +1,9 @@
+package steps
+
+import (
+	"testing"
+
+	"hortus.dev/hortus/test/leaks"
+)
+
+func TestMain(m *testing.M) { leaks.Main(m) }
