@@ -32,6 +32,8 @@ type site interface {
 	// AwaitSucceeded waits for the end of the Shoot's last operation, AwaitNode until it has a Node that is ready.
 	AwaitSucceeded(ctx context.Context, name string) error
 	AwaitNode(ctx context.Context, name string) error
+	// PatchShoot changes a Shoot by a merge patch.
+	PatchShoot(ctx context.Context, name, patch string) error
 	// Move moves the control plane of a Shoot to the other seed while a client writes.
 	Move(ctx context.Context, name string) (MoveTimes, error)
 	// DeleteShoot deletes a Shoot, if there is one, and waits until it is gone.
@@ -84,6 +86,12 @@ type MoveTimes struct {
 	Lost   int `json:"lost"`
 }
 
+// ChangeTimes is how long it takes until a change of a Shoot has succeeded.
+type ChangeTimes struct {
+	Change  string  `json:"change"`
+	Seconds float64 `json:"seconds"`
+}
+
 // ClassUse is the resource usage of a class of processes.
 type ClassUse struct {
 	Class Class `json:"class"`
@@ -119,7 +127,9 @@ type LandscapeReport struct {
 	UpSteps   []Step       `json:"upSteps"`
 	Shoots    []ShootTimes `json:"shoots"`
 	Moves     []MoveTimes  `json:"moves"`
-	Classes   []ClassUse   `json:"classes"`
+	// Changes of the first Shoot, one after the other.
+	Changes []ChangeTimes `json:"changes"`
+	Classes []ClassUse    `json:"classes"`
 	// Programs of the Shoots' control planes, those that take most memory first.
 	Programs []ProgramUse `json:"programs"`
 	// TotalWithoutShoots is the memory of the whole landscape.
@@ -173,6 +183,11 @@ func Landscape(ctx context.Context, s site, o LandscapeOptions) (report *Landsca
 			return nil, fmt.Errorf("move Shoot %s: %w", clusterName(0), err)
 		}
 		b.report.Moves = append(b.report.Moves, times)
+	}
+	for _, c := range changes {
+		if err := b.change(ctx, c.what, c.patch); err != nil {
+			return nil, err
+		}
 	}
 	for i := range o.Shoots {
 		if err := b.deleteShoot(ctx, i); err != nil {
@@ -259,6 +274,40 @@ func (b *landscapeBench) createShoot(ctx context.Context, name string) error {
 		return fmt.Errorf("Shoot %s: %w", name, err)
 	}
 	b.report.Shoots = append(b.report.Shoots, times)
+	return nil
+}
+
+// changes are those of the first Shoot that are measured. A pool cannot change its update strategy, so that a second one
+// is updated in place.
+var changes = []struct{ what, patch string }{
+	{"hibernation", `{"spec":{"hibernation":{"enabled":true}}}`},
+	{"wake-up", `{"spec":{"hibernation":{"enabled":false}}}`},
+	{"second pool of one node", poolsWith("1.1.0")},
+	{"update of the second pool's node in place", poolsWith("1.2.0")},
+}
+
+// poolsWith is a patch to the pool of the manifest and one that is updated in place, with a version of the image.
+func poolsWith(version string) string {
+	const pool = `{"name":%q,"minimum":1,"maximum":1,"machine":{"type":"small","image":{"name":"hortus-machine"%s}},` +
+		`"zones":["local-a"]%s}`
+	return `{"spec":{"provider":{"workers":[` + fmt.Sprintf(pool, "pool", "", "") + "," +
+		fmt.Sprintf(pool, "steady", `,"version":"`+version+`"`, `,"updateStrategy":"AutoInPlaceUpdate"`) + `]}}}`
+}
+
+func (b *landscapeBench) change(ctx context.Context, what, patch string) error {
+	name := clusterName(0)
+	b.Progress("changing Shoot %s: %s", name, what)
+	ctx, cancel := context.WithTimeout(ctx, shootTimeout)
+	defer cancel()
+	start := b.now()
+	err := b.site.PatchShoot(ctx, name, patch)
+	if err == nil {
+		err = b.site.AwaitSucceeded(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("Shoot %s: %s: %w", name, what, err)
+	}
+	b.report.Changes = append(b.report.Changes, ChangeTimes{what, b.now().Sub(start).Seconds()})
 	return nil
 }
 
@@ -374,6 +423,10 @@ func (r *LandscapeReport) table(w *tabwriter.Writer) {
 	for _, m := range r.Moves {
 		fmt.Fprintf(w, "%s from %s to %s\t%.1f\t%.1f\t%d\t%d\n", m.Shoot, m.From, m.To, m.Seconds, m.GapSeconds, m.Writes,
 			m.Lost)
+	}
+	fmt.Fprintln(w, "\nCHANGE OF A SHOOT\tSUCCEEDED s")
+	for _, c := range r.Changes {
+		fmt.Fprintf(w, "%s\t%.1f\n", c.Change, c.Seconds)
 	}
 	fmt.Fprintf(w,
 		"\nPROPORTIONAL MEMORY, IDLE CPU OVER %.0f s\tWITHOUT MiB\tWITH MiB\tPER SHOOT MiB\tWITHOUT mCPU\tWITH mCPU\tPER SHOOT mCPU\tWRITTEN PER SHOOT AND HOUR MiB\n", r.PeriodSeconds)

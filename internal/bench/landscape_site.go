@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -82,6 +83,15 @@ func (s *localSite) create(ctx context.Context, manifest, name string) error {
 		return fmt.Errorf("encode Shoot: %w", err)
 	}
 	_, err = c.send(ctx, http.MethodPost, collectionOf(objects[0]), plainJSON, body)
+	return err
+}
+
+func (s *localSite) PatchShoot(ctx context.Context, name, patch string) error {
+	c, err := s.client("garden")
+	if err != nil {
+		return err
+	}
+	_, err = c.send(ctx, http.MethodPatch, shootPath(name), string(types.MergePatchType), []byte(patch))
 	return err
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +70,13 @@ func (s *fakeSite) Move(_ context.Context, name string) (MoveTimes, error) {
 		s.act("move "+name, time.Minute)
 }
 
+func (s *fakeSite) PatchShoot(_ context.Context, name, patch string) error {
+	if !json.Valid([]byte(patch)) {
+		return fmt.Errorf("no JSON: %s", patch)
+	}
+	return s.act("patch "+name, time.Second)
+}
+
 func (s *fakeSite) DeleteShoot(_ context.Context, name string) error {
 	if !slices.Contains(s.shoots, name) {
 		return nil
@@ -110,7 +118,8 @@ func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
 	}
 	wantLog := []string{
 		"down", "up", "delete bench-2", "create bench-1", "await bench-1", "create bench-2", "await bench-2",
-		"move bench-1", "move bench-1", "delete bench-1", "delete bench-2",
+		"move bench-1", "move bench-1", "patch bench-1", "await bench-1", "patch bench-1", "await bench-1", "patch bench-1",
+		"await bench-1", "patch bench-1", "await bench-1", "delete bench-1", "delete bench-2",
 	}
 	if diff := cmp.Diff(wantLog, s.log); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
@@ -124,6 +133,10 @@ func TestLandscapeIsMeasuredAndLeftAsItWas(t *testing.T) {
 		Moves: []MoveTimes{
 			{Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100},
 			{Shoot: "bench-1", From: "a", To: "b", Seconds: 60, GapSeconds: 9, Writes: 100},
+		},
+		Changes: []ChangeTimes{
+			{"hibernation", 16}, {"wake-up", 16}, {"second pool of one node", 16},
+			{"update of the second pool's node in place", 16},
 		},
 		Classes: []ClassUse{
 			{Class: ClassControlPlanes, WithShoots: 600 << 20, PerShoot: 300 << 20},
