@@ -277,8 +277,8 @@ func (b *landscapeBench) createShoot(ctx context.Context, name string) error {
 	return nil
 }
 
-// changes are those of the first Shoot that are measured. A pool cannot change its update strategy, so that a second one
-// is updated in place.
+// changes are those of the first Shoot that are measured. A pool cannot change its update strategy, so that a second
+// one is updated in place.
 var changes = []struct{ what, patch string }{
 	{"hibernation", `{"spec":{"hibernation":{"enabled":true}}}`},
 	{"wake-up", `{"spec":{"hibernation":{"enabled":false}}}`},
