@@ -91,7 +91,8 @@ var ControlPlane = []Row{
 	{Names: []string{"vpn-shoot-client"}, For: "the tunnel's end in the Shoot, where it lies in `kube-system`",
 		SignedBy: "ca-vpn", Life: Year, Renewal: onReconcile, TakenUp: replaced},
 	{Names: []string{"service-account-key"}, For: "tokens of service accounts",
-		Renewal: Renewal{Text: "the owner of the Shoot, as often as wanted: `rotate-serviceaccount-key-start`"},
+		Renewal: Renewal{Text: "the owner of the Shoot, as often as wanted: `rotate-serviceaccount-key-start`; " +
+			"[tokens in Secrets](controllers/gardenlet.md#rotations) must be listed to be replaced"},
 		TakenUp: server},
 	{Names: []string{"kube-apiserver-etcd-encryption-key"}, For: "encryption of etcd; signs nothing",
 		Renewal: Renewal{Text: "the owner of the Shoot, as often as wanted: `rotate-etcd-encryption-key-start`"},

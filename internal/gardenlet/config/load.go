@@ -148,7 +148,7 @@ func Validate(c *GardenletConfiguration) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		if _, known := featureGates[name]; !known {
-			errs = append(errs, fmt.Errorf("featureGates: unknown feature gate: %q (available: %s)", name,
+			errs = append(errs, fmt.Errorf("featureGates.%s: unknown feature gate (available: %s)", name,
 				strings.Join(slices.Sorted(maps.Keys(featureGates)), ", ")))
 		}
 	}

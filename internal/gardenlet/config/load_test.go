@@ -78,7 +78,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"an unknown gate": {
 			"seedConfig:", "featureGates: {Other: true}\nseedConfig:",
-			`featureGates: unknown feature gate: "Other" (available: NewWorkerPoolHash)`,
+			`featureGates.Other: unknown feature gate (available: NewWorkerPoolHash)`,
 		},
 		"buckets without concurrency": {
 			"seedConfig:", "controllers: {backupBucket: {concurrentSyncs: 0}}\nseedConfig:",
@@ -164,9 +164,9 @@ resources.capacity.b: invalid value: "more" (a quantity such as 100 or 1Gi)
 resources.capacity.c: invalid value: "most" (a quantity such as 100 or 1Gi)
 resources.reserved.d: invalid value: "few" (a quantity such as 100 or 1Gi)
 resources.reserved.e: invalid value: "fewer" (a quantity such as 100 or 1Gi)
-featureGates: unknown feature gate: "F" (available: NewWorkerPoolHash)
-featureGates: unknown feature gate: "G" (available: NewWorkerPoolHash)
-featureGates: unknown feature gate: "H" (available: NewWorkerPoolHash)`
+featureGates.F: unknown feature gate (available: NewWorkerPoolHash)
+featureGates.G: unknown feature gate (available: NewWorkerPoolHash)
+featureGates.H: unknown feature gate (available: NewWorkerPoolHash)`
 	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
 		t.Errorf("Parse() mismatch (-want +got):\n%s", diff)
 	}

@@ -176,7 +176,10 @@ func TestAttachmentsEndWithTheirNodes(t *testing.T) {
 			}
 			w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name},
 				&extensionsv1alpha1.ControlPlane{}))
-			w.clock.Step(6 * time.Minute)
+			held := attachment("held")
+			w.must(w.user.Get(w.ctx, client.ObjectKey{Name: "held"}, held))
+			// The user's cluster has a clock of its own.
+			w.clock.Step(6*time.Minute + max(0, held.DeletionTimestamp.Sub(w.clock.Now())))
 			w.run(s, func(s *corev1beta1.Shoot) bool { return gone(s) || succeeded(s) })
 			if err := w.user.Get(w.ctx, client.ObjectKey{Name: "held"}, attachment("held")); !apierrors.IsNotFound(err) {
 				t.Errorf("the VolumeAttachment with a finalizer is still there: %v", err)
