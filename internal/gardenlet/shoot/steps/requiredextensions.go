@@ -28,30 +28,36 @@ func ensureRequiredExtensions(_ context.Context, s *Values) (flow.Outcome, error
 	return flow.Done(), nil
 }
 
-// missingExtensions are the extensions that the Shoot needs but the seed does not have yet, as kind/type, sorted.
+// missingExtensions are the extensions that the Shoot needs but the seed does not have yet, as kind/type, sorted, each
+// with the condition of its ControllerInstallation that shows it. The condition's message is for operators only.
 func missingExtensions(
 	shoot *corev1beta1.Shoot, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration,
 	installations []corev1beta1.ControllerInstallation,
 ) []string {
-	ready := map[controllerregistration.KindType]bool{}
+	ready, problems := map[controllerregistration.KindType]bool{}, map[controllerregistration.KindType]string{}
 	for _, i := range installations {
-		if !installationReady(&i) {
-			continue
-		}
+		isReady, problem := installationReady(&i), problemOf(&i)
 		for _, r := range registrations {
 			if r.Name != i.Spec.RegistrationRef.Name {
 				continue
 			}
 			for _, resource := range r.Spec.Resources {
-				ready[controllerregistration.KindType{Kind: resource.Kind, Type: resource.Type}] = true
+				of := controllerregistration.KindType{Kind: resource.Kind, Type: resource.Type}
+				ready[of] = ready[of] || isReady
+				problems[of] = problem
 			}
 		}
 	}
 	var missing []string
 	for kindType := range neededExtensions(shoot, seed, registrations) {
-		if !ready[kindType] {
-			missing = append(missing, fmt.Sprintf("%s/%s", kindType.Kind, kindType.Type))
+		if ready[kindType] {
+			continue
 		}
+		text := kindType.Kind + "/" + kindType.Type
+		if problem := problems[kindType]; problem != "" {
+			text += " (" + problem + ")"
+		}
+		missing = append(missing, text)
 	}
 	slices.Sort(missing)
 	return missing
@@ -90,6 +96,24 @@ func usedExtensions(
 	}
 	slices.Sort(names)
 	return names
+}
+
+// problemOf names the condition that keeps a ControllerInstallation from being ready, the first cause first.
+func problemOf(i *corev1beta1.ControllerInstallation) string {
+	for _, row := range []struct {
+		kind corev1beta1.ConditionType
+		bad  corev1beta1.ConditionStatus
+	}{
+		{corev1beta1.ControllerInstallationValid, corev1beta1.ConditionFalse},
+		{corev1beta1.ControllerInstallationInstalled, corev1beta1.ConditionFalse},
+		{corev1beta1.ControllerInstallationHealthy, corev1beta1.ConditionFalse},
+		{corev1beta1.ControllerInstallationProgressing, corev1beta1.ConditionTrue},
+	} {
+		if c := corev1beta1.FindCondition(i.Status.Conditions, row.kind); c != nil && c.Status == row.bad {
+			return fmt.Sprintf("condition %s of ControllerInstallation %s is %s", row.kind, i.Name, row.bad)
+		}
+	}
+	return ""
 }
 
 // installationReady: installed, healthy and not in the middle of a roll-out.

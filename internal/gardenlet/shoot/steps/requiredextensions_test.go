@@ -27,7 +27,8 @@ func TestMissingExtensions(t *testing.T) {
 	workersOnly.WorkerlessSupported = nil
 	installed := func(healthy corev1beta1.ConditionStatus) []corev1beta1.ControllerInstallation {
 		return []corev1beta1.ControllerInstallation{{
-			Spec: corev1beta1.ControllerInstallationSpec{RegistrationRef: corev1.ObjectReference{Name: "r"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "r-seed"},
+			Spec:       corev1beta1.ControllerInstallationSpec{RegistrationRef: corev1.ObjectReference{Name: "r"}},
 			Status: corev1beta1.ControllerInstallationStatus{Conditions: []corev1beta1.Condition{
 				{Type: corev1beta1.ControllerInstallationInstalled, Status: corev1beta1.ConditionTrue},
 				{Type: corev1beta1.ControllerInstallationHealthy, Status: healthy},
@@ -61,7 +62,7 @@ func TestMissingExtensions(t *testing.T) {
 		},
 		"unhealthy": {
 			shoot: shoot(), registered: registration(forAll), installations: installed(corev1beta1.ConditionFalse),
-			want: []string{"Extension/all"},
+			want: []string{"Extension/all (condition Healthy of ControllerInstallation r-seed is False)"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
