@@ -238,7 +238,7 @@ func TestMachinesAreCreatedOncePrepared(t *testing.T) {
 	if found := classes(); err != nil || second.IsDone() || class(found, "p") == "" {
 		t.Errorf("Reconcile() = %+v, %v, with MachineDeployments %v, want one of pool p", second, err, found)
 	}
-	// A newer version, which is not there yet, does not replace machines.
+	// A newer version that is being built does not replace machines.
 	provider.waits = map[string]string{"p": "x 1.35.4 is being built"}
 	old := class(classes(), "p")
 	w.Spec.Pools[0].NodeAgentSecretName = ptr.To("k2")

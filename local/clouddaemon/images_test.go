@@ -33,7 +33,8 @@ func TestImagesAreBuiltBeforeTheyAreNeeded(t *testing.T) {
 	prepare := func(api *cloud.Client, cluster string, want cloud.Image) {
 		t.Helper()
 		want.Name = name
-		if got, err := api.PrepareImage(t.Context(), cloud.PrepareImage{Name: name, Cluster: cluster}); err != nil || *got != want {
+		got, err := api.PrepareImage(t.Context(), cloud.PrepareImage{Name: name, Cluster: cluster})
+		if err != nil || *got != want {
 			t.Errorf("PrepareImage() = %+v, %v, want %+v", got, err, want)
 		}
 	}
