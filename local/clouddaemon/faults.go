@@ -62,7 +62,7 @@ func faultError(f api.Fault, c call) error {
 func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
 	switch f.Type {
 	case api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultSlow,
-		api.FaultLost:
+		api.FaultLost, api.FaultBuilding:
 	default:
 		return f, api.Errorf(api.CodeInvalid, "fault type %q is unknown", f.Type)
 	}
@@ -72,6 +72,10 @@ func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
 	if f.Operation == api.OperationInstance && f.Type != api.FaultLost {
 		return f, api.Errorf(api.CodeInvalid, "operation %s is valid only with fault type %s", api.OperationInstance,
 			api.FaultLost)
+	}
+	if f.Type == api.FaultBuilding && f.Operation != operationPrepareImage {
+		return f, api.Errorf(api.CodeInvalid, "fault type %s is valid only with operation %s", api.FaultBuilding,
+			operationPrepareImage)
 	}
 	if f.Count < 0 || f.DurationSeconds < 0 || f.DelaySeconds < 0 {
 		return f, api.Errorf(api.CodeInvalid, "count, durationSeconds and delaySeconds must not be negative")

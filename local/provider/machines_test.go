@@ -112,6 +112,35 @@ func (l *landscape) worker(infra *extensionsv1alpha1.Infrastructure) *extensions
 	}}
 }
 
+// waitForBuild creates a Worker whose version is being built, and ends the build when the Worker says so: without an
+// error, and without machines, which would be replaced after their creation timeout.
+func (l *landscape) waitForBuild(t *testing.T, w *extensionsv1alpha1.Worker) {
+	t.Helper()
+	if _, err := l.cloud.Client.SetFault(t.Context(), cloud.Fault{
+		Name: "build", Type: cloud.FaultBuilding, Operation: "PrepareImage", Target: l.namespace,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	eventually(t, func() string {
+		if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+			return err.Error()
+		}
+		last := w.Status.LastOperation
+		if last == nil || last.State != corev1beta1.LastOperationStateProcessing || w.Status.LastError != nil ||
+			!strings.Contains(last.Description, `machines of pool "pool" wait: hortus.dev/kubelet:v1.36.3 is being built`) {
+			return fmt.Sprintf("last operation %+v, error %+v", last, w.Status.LastError)
+		}
+		return ""
+	})
+	if found := l.instances(t); len(found) > 0 {
+		t.Errorf("instances before the version is there: %+v", found)
+	}
+	if err := l.cloud.Client.DeleteFault(t.Context(), "build"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMachines creates, changes and deletes a Worker with the real machine controllers.
 func TestMachines(t *testing.T) {
 	l := startLandscape(t)
@@ -124,7 +153,7 @@ func TestMachines(t *testing.T) {
 	}
 
 	w := l.worker(infra)
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.waitForBuild(t, w)
 	l.succeeded(t, w)
 	if got := l.images(t); !slices.Equal(got, []string{"hortus.dev/machine:1.0.0", "hortus.dev/machine:1.0.0"}) {
 		t.Fatalf("images of the instances are %q", got)
