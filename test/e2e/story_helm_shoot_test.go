@@ -117,6 +117,9 @@ func checkInnerShoot(t *testing.T, inner string) {
 	}
 	kubectl(t, inner, "-n", innerNamespace, "wait", "shoot/"+name,
 		"--for=jsonpath={.status.lastOperation.state}=Succeeded", "--timeout=15m")
+	if since, announced := staleTimes(t, inner, "inner"); since != "" || announced != "" {
+		t.Errorf("with a Shoot, the Project is stale since %q, to be deleted at %q", since, announced)
+	}
 	kubeconfig := filepath.Join(t.TempDir(), name+".kubeconfig")
 	content := hortus(t, "kubeconfig", "shoot", name, "-n", innerNamespace, "--kubeconfig", inner)
 	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {

@@ -7,16 +7,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestPeople has the members of a project do what their roles allow, and try what they do not allow: the owner creates
-// a project and its Shoot, an administrator uses it, a viewer reads it, a user access manager adds members, and a
+// a project and its Shoot, an administrator uses it, a viewer reads it, a user access manager adds members, a service
+// account manager makes accounts, a member with the role of an extension does what the extension defines, and a
 // non-member has no access.
 func TestPeople(t *testing.T) {
 	story(t, bothSeeds) // The scheduler binds its Shoot to one of the seeds.
-	const project, namespace, shoot = "team", "garden-team", "shared"
+	const project, namespace, shoot, extensionRole = "team", "garden-team", "shared", "limiter"
 	garden := kubeconfigOf("garden")
 	as := func(user string, args ...string) (string, error) {
 		return kubectlE(t, garden, append([]string{"--as=" + user, "-n", namespace}, args...)...)
@@ -42,6 +44,7 @@ func TestPeople(t *testing.T) {
 	}
 	members := strings.Join([]string{
 		member("olga", "admin"), member("alice", "admin"), member("bob", "viewer"), member("carol", "uam"),
+		member("sam", "serviceaccountmanager"), member("erik", "extension:"+extensionRole),
 	}, ",")
 	if out, err := applyText(t, garden, manifest(members)); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -54,7 +57,7 @@ func TestPeople(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, user := range []string{"bob", "carol", "eve"} {
+	for _, user := range []string{"bob", "carol", "sam", "erik", "eve"} {
 		mayNot(t, user, "create", "-f", file)
 	}
 	may(t, "alice", "create", "-f", file)
@@ -95,19 +98,57 @@ func TestPeople(t *testing.T) {
 		}
 		may(t, "alice", "annotate", "shoot", shoot, "looked=at")
 	})
+	step(t, "service account managers make accounts, which can be members", func(t *testing.T) {
+		for _, user := range []string{"alice", "bob", "carol", "erik", "eve"} {
+			mayNot(t, user, "create", "serviceaccount", "robot")
+		}
+		may(t, "sam", "create", "serviceaccount", "robot")
+		if token := may(t, "sam", "create", "token", "robot"); strings.Count(token, ".") != 2 {
+			t.Errorf("the token of the account is %q", token)
+		}
+		for _, what := range []string{"shoots", "secrets", "configmaps"} {
+			mayNot(t, "sam", "get", what)
+		}
+		mayNot(t, "sam", "get", "project", project)
+		const robot = "system:serviceaccount:" + namespace + ":robot"
+		mayNot(t, robot, "get", "shoots")
+		may(t, "alice", "patch", "project", project, "--type=json", "-p", `[{"op": "add", "path": "/spec/members/-", "value":
+			{"kind": "ServiceAccount", "namespace": "`+namespace+`", "name": "robot", "role": "viewer"}}]`)
+		awaitAccess(t, "the permissions of the account", as, robot, "get", "shoots")
+		mayNot(t, robot, "get", "secrets")
+		may(t, "sam", "delete", "serviceaccount", "robot")
+	})
+	step(t, "the role of an extension allows what the extension defines", func(t *testing.T) {
+		mayNot(t, "erik", "get", "limitranges")
+		role := strings.ReplaceAll(roleOfExtension, "NAME", extensionRole)
+		if out, err := applyText(t, garden, role); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		t.Cleanup(func() { kubectl(t, garden, "delete", "clusterrole", "example.com:"+extensionRole) })
+		awaitAccess(t, "the permissions of the extension's role", as, "erik", "get", "limitranges")
+		for _, user := range []string{"bob", "carol", "sam", "eve"} {
+			mayNot(t, user, "get", "limitranges")
+		}
+		mayNot(t, "erik", "get", "shoots")
+		mayNot(t, "erik", "get", "limitranges", "-n", "garden")
+		index := slices.Index(strings.Fields(kubectl(t, garden, "get", "project", project, "-o",
+			"jsonpath={.spec.members[*].name}")), "erik")
+		may(t, "carol", "patch", "project", project, "--type=json", "-p",
+			fmt.Sprintf(`[{"op": "remove", "path": "/spec/members/%d"}]`, index))
+		eventually(t, "no permissions of a former member", func() error {
+			if out, err := as("erik", "get", "limitranges"); err == nil || !strings.Contains(out, "orbidden") {
+				return fmt.Errorf("it may still read limitranges: %v\n%s", err, out)
+			}
+			return nil
+		})
+	})
 	step(t, "user access managers add members", func(t *testing.T) {
 		patch := fmt.Sprintf(`[{"op": "add", "path": "/spec/members/-", "value": %s}]`, member("dave", "viewer"))
 		mayNot(t, "bob", "patch", "project", project, "--type=json", "-p", patch)
 		mayNot(t, "alice", "patch", "project", project, "--type=json", "-p", patch)
 		mayNot(t, "dave", "get", "shoots")
 		may(t, "carol", "patch", "project", project, "--type=json", "-p", patch)
-		eventually(t, "the permissions of a new member", func() error {
-			out, err := as("dave", "get", "shoots")
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, out)
-			}
-			return nil
-		})
+		awaitAccess(t, "the permissions of a new member", as, "dave", "get", "shoots")
 	})
 	step(t, "a viewer's kubeconfig reads no Secrets and writes nothing", func(t *testing.T) {
 		request := func(user, kind string) (string, error) {
@@ -130,7 +171,7 @@ func TestPeople(t *testing.T) {
 			return kubeconfig, os.WriteFile(kubeconfig, answer.Status.Kubeconfig, 0o600)
 		}
 		for user, kinds := range map[string][]string{
-			"bob": {"Admin"}, "carol": {"Admin", "Viewer"}, "eve": {"Admin", "Viewer"},
+			"bob": {"Admin"}, "carol": {"Admin", "Viewer"}, "sam": {"Admin", "Viewer"}, "eve": {"Admin", "Viewer"},
 		} {
 			for _, kind := range kinds {
 				if out, err := request(user, kind); err == nil || !strings.Contains(out, "orbidden") {
@@ -174,6 +215,29 @@ func TestPeople(t *testing.T) {
 		if out := kubectl(t, garden, "get", "namespace", namespace, "--ignore-not-found", "-o", "name"); out != "" {
 			t.Errorf("the project is gone, its namespace is not: %s", out)
 		}
+	})
+}
+
+// roleOfExtension is what an extension adds to the role of the same name in all projects.
+const roleOfExtension = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: example.com:NAME
+  labels: {rbac.gardener.cloud/aggregate-to-extension-role: NAME}
+rules: [{apiGroups: [""], resources: [limitranges], verbs: [get, list]}]
+`
+
+// awaitAccess waits until a user may do something.
+func awaitAccess(
+	t *testing.T, what string, as func(user string, args ...string) (string, error), user string, args ...string,
+) {
+	t.Helper()
+	eventually(t, what, func() error {
+		out, err := as(user, args...)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
 	})
 }
 
