@@ -118,7 +118,7 @@ type wait struct {
 	ownLimit bool
 }
 
-// waited tells how long the wait has lasted at now, counting from the first call. Before it, the step had waited for
+// waited returns how long the wait has lasted at now, counting from the first call. Before it, the step had waited for
 // some time.
 func (t *Timers) waited(w wait, flow string, kind Kind, now time.Time, before time.Duration) time.Duration {
 	t.mu.Lock()
