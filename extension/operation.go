@@ -31,8 +31,8 @@ func OperationType(obj Object) corev1beta1.LastOperationType {
 	}
 }
 
-// requested tells whether there is an operation to do: it was requested, or it has begun and has not succeeded. Changes
-// of the spec alone request nothing, since the gardenlet decides when they take effect.
+// requested reports whether there is an operation to do: it was requested, or it has begun and has not succeeded.
+// Changes of the spec alone request nothing, since the gardenlet decides when they take effect.
 func requested(obj Object) bool {
 	last := obj.GetDefaultStatus().LastOperation
 	return operationAnnotation(obj) || !obj.GetDeletionTimestamp().IsZero() ||
@@ -48,12 +48,12 @@ func operationAnnotation(obj Object) bool {
 	}
 }
 
-// waitsForState tells whether the extension must not act until the state has been written.
+// waitsForState reports whether the extension must not act until the state has been written.
 func waitsForState(obj Object) bool {
 	return obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == extensionsv1alpha1.OperationWaitForState
 }
 
-// migrated tells whether the object has been migrated; then it is not reconciled until it is deleted or restored.
+// migrated reports whether the object has been migrated; then it is not reconciled until it is deleted or restored.
 func migrated(obj Object) bool {
 	last := obj.GetDefaultStatus().LastOperation
 	return last != nil && last.Type == corev1beta1.LastOperationTypeMigrate &&

@@ -57,7 +57,7 @@ func OperationRequested() predicate.Predicate {
 	}
 }
 
-// sameRequest tells whether two versions of an object have the same operation and timestamp.
+// sameRequest reports whether two versions of an object have the same operation and timestamp.
 func sameRequest(a, b Object) bool {
 	for _, key := range []string{extensionsv1alpha1.AnnotationOperation, extensionsv1alpha1.AnnotationTimestamp} {
 		if a.GetAnnotations()[key] != b.GetAnnotations()[key] {

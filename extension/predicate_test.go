@@ -40,7 +40,7 @@ func TestOwnReportsAreNoRequests(t *testing.T) {
 	}{
 		"nothing":                                   {object(), object(), false},
 		"a request":                                 {object(), object(asked), true},
-		"a request beside a report":                 {object(), object(asked, reported), true},
+		"a request next to a report":                {object(), object(asked, reported), true},
 		"the request again":                         {object(asked, reported), object(asked, again, reported), true},
 		"a report while it waits":                   {object(asked), object(asked, reported), false},
 		"a report":                                  {object(), object(reported), false},

@@ -297,7 +297,7 @@ func newWorld(t *testing.T, c client.WithWatch, before, operation string) reconc
 func TestNewerRequestIsKept(t *testing.T) {
 	const newer = "2026-01-02T03:04:05.000000006Z"
 	for _, tc := range []struct{ name, before, read, newer string }{
-		{"reconcile, asked for again", extensionsv1alpha1.OperationReconcile, extensionsv1alpha1.OperationReconcile,
+		{"reconcile, requested again", extensionsv1alpha1.OperationReconcile, extensionsv1alpha1.OperationReconcile,
 			extensionsv1alpha1.OperationReconcile},
 		{"reconcile after a restore", extensionsv1alpha1.OperationReconcile, extensionsv1alpha1.OperationRestore,
 			extensionsv1alpha1.OperationReconcile},
@@ -425,7 +425,7 @@ func TestStaleReadsAreNoErrors(t *testing.T) {
 	}
 }
 
-// follower needs its objects again when told so.
+// follower needs its objects again when a test says so.
 type follower struct {
 	*actuator
 	needed bool
@@ -444,7 +444,7 @@ func TestSucceededObjectsAreFollowedUp(t *testing.T) {
 	for i, tc := range []struct {
 		needed bool
 		calls  int
-	}{{false, 1}, {false, 1}, {true, 2}, {false, 2}} { // The first time it was asked for.
+	}{{false, 1}, {false, 1}, {true, 2}, {false, 2}} { // The first time it was requested.
 		f.needed = tc.needed
 		if _, err := r.Reconcile(t.Context(), req); err != nil {
 			t.Fatal(err)

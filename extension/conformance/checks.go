@@ -29,7 +29,7 @@ func checkCreate(t *testing.T, f *fixture) {
 	if status.LastError != nil || status.LastOperation.Progress != 100 {
 		t.Errorf("lastError is %+v and progress %d, want none and 100", status.LastError, status.LastOperation.Progress)
 	}
-	f.ask(t, extensionsv1alpha1.OperationReconcile)
+	f.request(t, extensionsv1alpha1.OperationReconcile)
 	f.succeeded(t, corev1beta1.LastOperationTypeReconcile)
 }
 
@@ -87,12 +87,12 @@ func checkFailedShoot(t *testing.T, f *fixture) {
 func checkMigrate(t *testing.T, f *fixture) {
 	f.create(t, extensionsv1alpha1.OperationReconcile, nil)
 	f.succeeded(t, corev1beta1.LastOperationTypeCreate)
-	f.ask(t, extensionsv1alpha1.OperationMigrate)
+	f.request(t, extensionsv1alpha1.OperationMigrate)
 	f.succeeded(t, corev1beta1.LastOperationTypeMigrate)
 	if f.hasFinalizer(f.get(t)) {
 		t.Error("the finalizer is still there")
 	}
-	f.ask(t, extensionsv1alpha1.OperationReconcile)
+	f.request(t, extensionsv1alpha1.OperationReconcile)
 	f.stays(t, func() string {
 		if op := f.get(t).GetDefaultStatus().LastOperation; op.Type != corev1beta1.LastOperationTypeMigrate {
 			return fmt.Sprintf("a migrated object was acted upon: %+v", op)
@@ -104,7 +104,7 @@ func checkMigrate(t *testing.T, f *fixture) {
 func checkMigratedDelete(t *testing.T, f *fixture) {
 	f.create(t, extensionsv1alpha1.OperationReconcile, nil)
 	f.succeeded(t, corev1beta1.LastOperationTypeCreate)
-	f.ask(t, extensionsv1alpha1.OperationMigrate)
+	f.request(t, extensionsv1alpha1.OperationMigrate)
 	f.succeeded(t, corev1beta1.LastOperationTypeMigrate)
 	f.delete(t)
 	f.gone(t)
@@ -119,7 +119,7 @@ func checkMigratedState(t *testing.T, f *fixture) {
 	f.create(t, extensionsv1alpha1.OperationReconcile, nil)
 	f.succeeded(t, corev1beta1.LastOperationTypeCreate)
 	before := f.get(t).GetDefaultStatus().DeepCopy()
-	f.ask(t, extensionsv1alpha1.OperationMigrate)
+	f.request(t, extensionsv1alpha1.OperationMigrate)
 	f.succeeded(t, corev1beta1.LastOperationTypeMigrate)
 	after := f.get(t).GetDefaultStatus()
 	if before.State != nil && after.State == nil {
@@ -134,9 +134,9 @@ func checkMigratedState(t *testing.T, f *fixture) {
 func checkMigratedRestore(t *testing.T, f *fixture) {
 	f.create(t, extensionsv1alpha1.OperationReconcile, nil)
 	f.succeeded(t, corev1beta1.LastOperationTypeCreate)
-	f.ask(t, extensionsv1alpha1.OperationMigrate)
+	f.request(t, extensionsv1alpha1.OperationMigrate)
 	f.succeeded(t, corev1beta1.LastOperationTypeMigrate)
-	f.ask(t, extensionsv1alpha1.OperationRestore)
+	f.request(t, extensionsv1alpha1.OperationRestore)
 	f.succeeded(t, corev1beta1.LastOperationTypeRestore)
 	obj := f.get(t)
 	if !f.hasFinalizer(obj) {
@@ -146,7 +146,7 @@ func checkMigratedRestore(t *testing.T, f *fixture) {
 		t.Errorf("observedGeneration is %d of %d and lastError %+v, want all observed and none", status.ObservedGeneration,
 			obj.GetGeneration(), status.LastError)
 	}
-	f.ask(t, extensionsv1alpha1.OperationReconcile)
+	f.request(t, extensionsv1alpha1.OperationReconcile)
 	f.succeeded(t, corev1beta1.LastOperationTypeReconcile)
 }
 
@@ -176,7 +176,7 @@ func checkRestore(t *testing.T, f *fixture) {
 	if err := f.Client.Status().Patch(f.ctx, obj, client.MergeFrom(before)); err != nil {
 		t.Fatalf("write state: %v", err)
 	}
-	f.ask(t, extensionsv1alpha1.OperationRestore)
+	f.request(t, extensionsv1alpha1.OperationRestore)
 	f.succeeded(t, corev1beta1.LastOperationTypeRestore)
 	if f.Probe != nil && string(f.Probe.StateSeen(f.key())) != state {
 		t.Errorf("restore saw state %q, want %q", f.Probe.StateSeen(f.key()), state)

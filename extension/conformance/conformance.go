@@ -177,8 +177,8 @@ func (f *fixture) change(t *testing.T, mutate func(extensionsv1alpha1.Object)) {
 	}
 }
 
-// ask requests an operation.
-func (f *fixture) ask(t *testing.T, operation string) {
+// request requests an operation.
+func (f *fixture) request(t *testing.T, operation string) {
 	t.Helper()
 	f.change(t, func(obj extensionsv1alpha1.Object) {
 		annotations := obj.GetAnnotations()

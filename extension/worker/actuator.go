@@ -415,8 +415,8 @@ func (a *Actuator) applyDeployments(
 	return nil
 }
 
-// setDeployments tells the autoscaler what it may scale. The time moves once per request, so that the gardenlet knows
-// that the list answers it.
+// setDeployments reports to the autoscaler what it may scale. The time moves once per request, so that the gardenlet
+// knows that the list answers it.
 func (a *Actuator) setDeployments(w *extensionsv1alpha1.Worker, want []Wanted) {
 	list := make([]extensionsv1alpha1.MachineDeployment, 0, len(want))
 	for i := range want {
@@ -479,7 +479,7 @@ func (a *Actuator) FollowUp(ctx context.Context, w *extensionsv1alpha1.Worker) (
 	return updatedByHand(w, list.Items), nil
 }
 
-// updatedByHand tells whether all machines of a pool have been updated although its Worker does not record that yet.
+// updatedByHand reports whether all machines of a pool have been updated although its Worker does not record that yet.
 func updatedByHand(w *extensionsv1alpha1.Worker, deployments []machinev1alpha1.MachineDeployment) bool {
 	var recorded map[string]string
 	if s := w.Status.InPlaceUpdates; s != nil {

@@ -40,7 +40,7 @@ type Machine struct {
 	HashV1, HashV2, HashInPlace []string
 }
 
-// inPlace tells whether the machines of a pool are updated instead of replaced.
+// inPlace reports whether the machines of a pool are updated instead of replaced.
 func inPlace(pool *extensionsv1alpha1.WorkerPool) bool {
 	return strategy(pool) != corev1beta1.AutoRollingUpdate
 }

@@ -12,7 +12,7 @@ const (
 	// minCompressedBytes is the minimum size of compressed responses, the same as in the library.
 	minCompressedBytes = 128 << 10
 	// compressionLevel is the fastest level for similar objects: 14 MB of Shoots take 10 ms; level 1 takes 17 ms, the
-	// library 37 ms. A kube-apiserver that proxies a request asks for a compressed response even if its client does not,
+	// library 37 ms. A kube-apiserver that proxies a request requests a compressed response even if its client does not,
 	// so most responses are decompressed on the next machine.
 	compressionLevel = 3
 )

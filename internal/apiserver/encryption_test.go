@@ -9,13 +9,13 @@ import (
 
 func TestEncryptionRevision(t *testing.T) {
 	for name, tc := range map[string]struct{ stored, want, problem string }{
-		"no revision asked for":          {"", "", ""},
+		"no revision requested":          {"", "", ""},
 		"the first one":                  {"", "0", ""},
-		"the one asked for":              {"3", "3", ""},
+		"the one requested":              {"3", "3", ""},
 		"a newer one":                    {"10", "9", ""},
 		"an older one":                   {"2", "3", "has revision 2, not yet 3"},
 		"none yet":                       {"", "1", "has revision 0, not yet 1"},
-		"what is asked for is no number": {"1", "x", "--encryption-revision: invalid value"},
+		"what is requested is no number": {"1", "x", "--encryption-revision: invalid value"},
 		"what is stored is no number":    {"x", "1", "invalid value"},
 	} {
 		t.Run(name, func(t *testing.T) {

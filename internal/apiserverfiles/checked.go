@@ -24,8 +24,8 @@ type results struct {
 // checked are the results of this process.
 var checked = &results{known: lru.New(maxChecked)}
 
-// of returns what is wrong with the content by the rules; check finds it out if nobody has asked before, once for all
-// who ask at the same time. The rules name everything that the check depends on besides the content.
+// of returns what is wrong with the content by the rules; check finds it out on the first call, once for all
+// concurrent calls. The rules name everything that the check depends on besides the content.
 func (r *results) of(rules string, content []byte, check func([]byte) []error) []error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%d %s", len(rules), rules) // The length keeps rules and content apart.

@@ -1,9 +1,13 @@
 package architecture
 
 import (
+	"go/scanner"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -79,5 +83,88 @@ func TestWordsNeedOneReading(t *testing.T) {
 				t.Errorf("%s:%d: %q (write: %s)", path, 1+strings.Count(lower[:at], "\n"), p.phrase, p.instead)
 			}
 		}
+	}
+}
+
+// colloquial are words for what people do, and what the field says of programs instead. People are asked for
+// confirmations. "Besides" means "in addition to".
+var colloquial = []struct {
+	words   *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`\b(ask|asks|asked|asking)\b( for (a|the) confirmation| for confirmation)?`),
+		"request, query, call, read"},
+	{regexp.MustCompile(`\b(tell|tells|told|telling)\b`), "report, return, show, distinguish"},
+	{regexp.MustCompile(`\b(go|goes|going|went|gone) on\b`), "continue"},
+	{regexp.MustCompile(`\bbeside\b`), "alongside, next to"},
+}
+
+// TestProgramsDoNotTalk reads comments, and strings outside of tests.
+func TestProgramsDoNotTalk(t *testing.T) {
+	out, err := exec.Command("git", "-C", root, "ls-files", "*.go", ":!internal/architecture").Output()
+	if err != nil {
+		t.Fatalf("list files: %v", err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		source, err := os.ReadFile(filepath.Join(root, path))
+		if os.IsNotExist(err) { // Deleted, and not committed yet.
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range colloquialIn(source, !strings.HasSuffix(path, "_test.go")) {
+			t.Errorf("%s:%d: %q (write: %s)", path, f.line, f.word, f.instead)
+		}
+	}
+}
+
+type finding struct {
+	line          int
+	word, instead string
+}
+
+// colloquialIn returns the colloquial words in comments and, if wanted, in strings.
+func colloquialIn(source []byte, inStrings bool) (found []finding) {
+	files := token.NewFileSet()
+	file := files.AddFile("", -1, len(source))
+	var s scanner.Scanner
+	s.Init(file, source, nil, scanner.ScanComments)
+	for {
+		at, kind, text := s.Scan()
+		if kind == token.EOF {
+			return found
+		}
+		if kind != token.COMMENT && (kind != token.STRING || !inStrings) {
+			continue
+		}
+		text = strings.ToLower(text)
+		for _, c := range colloquial {
+			for _, m := range c.words.FindAllStringIndex(text, -1) {
+				word := text[m[0]:m[1]]
+				if strings.HasSuffix(word, "confirmation") || m[0] > 0 && slices.Contains([]byte("-'_"), text[m[0]-1]) {
+					continue
+				}
+				found = append(found, finding{file.Line(at) + strings.Count(text[:m[0]], "\n"), word, c.instead})
+			}
+		}
+	}
+}
+
+func TestColloquialIn(t *testing.T) {
+	for source, want := range map[string]int{
+		`// f tells whether a is b.`:                      1,
+		`// f reports whether a is b, besides c.`:         0,
+		`var a = "the server asks its neighbour"`:         1,
+		`var a = "do not ask for a confirmation"`:         0,
+		`var asked = tell() // client-go on a machine`:    0,
+		"/* the update\n\ngoes on beside it */ var a = 1": 2,
+	} {
+		if got := colloquialIn([]byte("package p\n"+source+"\n"), true); len(got) != want {
+			t.Errorf("%s: %v, want %d findings", source, got, want)
+		}
+	}
+	if got := colloquialIn([]byte("package p\nvar a = \"ask\""), false); len(got) > 0 {
+		t.Errorf("strings of tests: %v", got)
 	}
 }

@@ -65,7 +65,7 @@ func newAPICommand() *cobra.Command {
 		Short: "Load a running server of the garden's API and measure how it answers",
 		Long: `Load a running server of the garden's API and measure how it answers.
 
-Shoots are created, read, listed, patched, watched and deleted in a project of the bench's own. They ask for a scheduler
+Shoots are created, read, listed, patched, watched and deleted in a project of the bench's own. They name a scheduler
 that does not exist, so no landscape makes clusters of them. Everything is removed in the end.
 
 Requests are plain JSON, so that two servers of this API can be compared.`,

@@ -176,7 +176,7 @@ func alongsideNoise(
 
 func (r *NeighboursReport) table(w *tabwriter.Writer) {
 	fmt.Fprintf(w, "Machine: %s\n%d noisy tenants with %d clients each\n\n", r.Host, r.Noisy, noiseClients)
-	fmt.Fprintln(w, "BESIDE\tNOISE PER SECOND\tREAD P50 ms\tP99 ms\tMAX ms\tWRITE P50 ms\tP99 ms\tMAX ms")
+	fmt.Fprintln(w, "ALONGSIDE\tNOISE PER SECOND\tREAD P50 ms\tP99 ms\tMAX ms\tWRITE P50 ms\tP99 ms\tMAX ms")
 	for _, q := range r.Quiet {
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n", q.Noise, q.PerSecond,
 			q.Reads.P50, q.Reads.P99, q.Reads.Max, q.Writes.P50, q.Writes.P99, q.Writes.Max)

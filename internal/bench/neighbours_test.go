@@ -142,7 +142,7 @@ func TestNeighbours(t *testing.T) {
 		}
 	}
 	if len(kinds) != 1+len(noises) || kinds[0] != "nothing" {
-		t.Errorf("measured beside %q", kinds)
+		t.Errorf("measured alongside %q", kinds)
 	}
 	if len(f.exist) != 0 {
 		t.Errorf("left behind: %v", f.exist)

@@ -17,7 +17,7 @@ import (
 var (
 	fleets  = flag.String("shoots", "[1000]", "numbers of Shoots to measure with, as a JSON list")
 	program = flag.String("program", "", "program to measure instead of this checkout's .build/hortus")
-	direct  = flag.Bool("direct", false, "ask the API server itself instead of the kube-apiserver in front of it")
+	direct  = flag.Bool("direct", false, "use the API server itself instead of the kube-apiserver in front of it")
 	reports = flag.String("reports", "", "folder to keep reports in as JSON")
 )
 

@@ -2,7 +2,7 @@
 // memory.
 //
 // Read reads page by page and hands each page to a function, which keeps of it what it needs. Pages begin small and
-// grow as long as they stay small in bytes; one that turns out too large is cut off while it arrives, and asked for
+// grow as long as they stay small in bytes; one that turns out too large is cut off while it arrives, and requested
 // again in parts. Bound prepares the connection for that: no response of the cluster is read beyond MaxResponse,
-// whoever asks for it.
+// whoever requests it.
 package boundedlist

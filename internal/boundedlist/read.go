@@ -76,7 +76,7 @@ func Read[L client.ObjectList](
 	return &TooMuchError{fmt.Sprintf("more than fit in %d pages", maxRequests)}
 }
 
-// tooLarge tells whether it was a page of the Read with the budget that was cut off, and not another response that it
+// tooLarge reports whether it was a page of the Read with the budget that was cut off, and not another response that it
 // has needed.
 func tooLarge(err error, b *budget) bool {
 	var cut responseError

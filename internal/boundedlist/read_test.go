@@ -156,7 +156,7 @@ func TestReadEnds(t *testing.T) {
 // TestOtherResponsesAreNoPages: other responses that a list needs may be too large, too, which smaller pages do not
 // change.
 func TestOtherResponsesAreNoPages(t *testing.T) {
-	c := &cluster{err: fmt.Errorf("ask for the kinds: %w", responseError{})}
+	c := &cluster{err: fmt.Errorf("request the kinds: %w", responseError{})}
 	err := Read(t.Context(), c, Limits{}, &corev1.NodeList{}, func(*corev1.NodeList) (bool, error) { return true, nil })
 	if !errors.As(err, &responseError{}) {
 		t.Errorf("error = %v", err)

@@ -16,7 +16,7 @@ import (
 const MaxResponse = 4 << 20
 
 // Bound prepares the connection to a cluster: responses end with an error at MaxResponse, and lists are counted for
-// Read. The cluster is asked for JSON, in which it writes out empty fields: a list of empty conditions has 2 bytes each
+// Read. It requests JSON, in which it writes out empty fields: a list of empty conditions has 2 bytes each
 // in protobuf, 75 in JSON, and 130 in memory. Watches are left alone.
 func Bound(config *rest.Config) {
 	config.ContentType = runtime.ContentTypeJSON
@@ -37,7 +37,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper is for client-go, which looks through wrappers for what closes connections.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// responseError is what reading a response ends with that is too large. budget is that of the Read which has asked for
+// responseError is what reading a response ends with that is too large. budget is that of the Read which has requested
 // it, nil if it was for something else, such as the kinds that the cluster has.
 type responseError struct{ budget *budget }
 

@@ -56,7 +56,7 @@ func (c Capabilities) WithKindsOf(earlier Capabilities, groupVersion string) Cap
 	return Capabilities{version: c.version, apis: slices.Compact(apis)}
 }
 
-// Has tells whether there is a group/version or group/version/Kind.
+// Has reports whether there is a group/version or group/version/Kind.
 func (c Capabilities) Has(api string) bool { return c.forTemplates().APIVersions.Has(api) }
 
 // Version is that of Kubernetes.

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -88,6 +89,28 @@ func (g *garden) delete(o client.Object) {
 	if err := g.Client.Delete(g.ctx, o); err != nil {
 		g.t.Fatalf("delete %T: %v", o, err)
 	}
+}
+
+// awaitEvent waits for an event about an object.
+func (g *garden) awaitEvent(o client.Object, reason string) {
+	g.t.Helper()
+	env.Eventually(g.t, fmt.Sprintf("event %s of %T %s", reason, o, o.GetName()), func() (bool, error) {
+		list := &eventsv1.EventList{}
+		if err := g.Client.List(g.ctx, list); err != nil {
+			return false, err
+		}
+		var others []string
+		for _, event := range list.Items {
+			if event.Regarding.UID != o.GetUID() {
+				continue
+			}
+			if event.Reason == reason {
+				return true, nil
+			}
+			others = append(others, event.Reason)
+		}
+		return false, fmt.Errorf("events %v", others)
+	})
 }
 
 func (g *garden) gone(o client.Object) {
@@ -186,8 +209,11 @@ func TestControllerManagerOnARealServer(t *testing.T) {
 	for _, o := range []client.Object{credentials, quota, profile, project} {
 		g.delete(o)
 	}
-	time.Sleep(time.Second)
-	for _, o := range []client.Object{credentials, quota, profile, project} {
+	for o, reason := range map[client.Object]string{
+		credentials: "ResourceReferenced", quota: "ResourceReferenced", profile: "ResourceReferenced",
+		project: "NamespaceNotEmpty",
+	} {
+		g.awaitEvent(o, reason) // The controller has decided about the deletion.
 		if err := g.Client.Get(g.ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			t.Errorf("%T %s was not protected: %v", o, o.GetName(), err)
 		}

@@ -27,7 +27,7 @@ type Dialer struct {
 	// Exempt reports whether a target, host:port exactly as requested, is dialled whatever the Rules say; nil exempts
 	// none.
 	Exempt func(target string) bool
-	// Resolve returns the addresses of a name, the best first; nil asks the resolver of the process.
+	// Resolve returns the addresses of a name, the best first; nil uses the resolver of the process.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dial connects to an IP address and port, or to an exempt target; nil is net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

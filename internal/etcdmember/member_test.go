@@ -460,7 +460,7 @@ func TestPausedForLongerThanTheFenceTime(t *testing.T) {
 			}
 		}
 	}()
-	time.Sleep(fenceTime) // This is the pause, not a wait for a state.
+	time.Sleep(fenceTime) // Real time: the pause of the processes.
 	resumed := time.Now()
 	signal(syscall.SIGCONT, pids...)
 	signal(syscall.SIGCONT, child.Process.Pid)

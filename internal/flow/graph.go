@@ -155,8 +155,8 @@ func (g *Graph[S]) Then(next *Graph[S]) *Graph[S] {
 	return &Graph[S]{nodes: append(slices.Clone(g.nodes), next.nodes...)}
 }
 
-// Beside joins two graphs without an edge between them. It panics if both have a node of the same name.
-func (g *Graph[S]) Beside(other *Graph[S]) *Graph[S] {
+// Union joins two graphs without an edge between them. It panics if both have a node of the same name.
+func (g *Graph[S]) Union(other *Graph[S]) *Graph[S] {
 	for _, n := range other.nodes {
 		for _, o := range g.nodes {
 			if n.name == o.name {

@@ -159,7 +159,7 @@ type wait struct {
 	ownLimit bool
 }
 
-// waited tells how long the wait with an outcome has lasted at now, counting from the first call, and when its reason
+// waited returns how long the wait with an outcome has lasted at now, counting from the first call, and when its reason
 // changed. Before it, the step had waited for some time.
 func (t *Timers) waited(
 	w wait, flow string, o Outcome, now time.Time, before time.Duration,

@@ -79,7 +79,7 @@ func startBackupControllers(t *testing.T, e *env.Environment, seed string) {
 // succeed answers a request as an extension does.
 func succeed(t *testing.T, e *env.Environment, o extensionsv1alpha1.Object) {
 	t.Helper()
-	env.Eventually(t, "the extension is asked", func() (bool, error) {
+	env.Eventually(t, "the extension has a request", func() (bool, error) {
 		err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)
 		return err == nil, client.IgnoreNotFound(err)
 	})

@@ -239,7 +239,7 @@ func (m *managers) prepareSeed(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait until the seed serves the kinds of the extension contract: %w", err)
 	}
-	// Unlike others, this cache asks for its kinds as soon as it is made.
+	// Unlike others, this cache requests its kinds as soon as it is made.
 	if m.states, err = cache.New(m.seedConfig, shootstate.CacheOptions(m.seed.GetScheme())); err != nil {
 		return fmt.Errorf("connect to the seed: %w", err)
 	}

@@ -72,7 +72,7 @@ const fetchStep = 30 * time.Second
 
 // WaitingContainers returns a short message with the reasons why containers of the pods do not start, such as an image
 // that can't be pulled; "" if there are none. ContainerCreating alone is no reason. It also reports whether a container
-// waits for an image that is still being pulled, or whose registry asks to retry.
+// waits for an image that is still being pulled, or whose registry requests a retry.
 func WaitingContainers(pods []corev1.Pod, now time.Time) (why string, fetching bool) {
 	var reasons []string
 	for i := range pods {
@@ -115,8 +115,8 @@ func fetchedSince(status *corev1.PodStatus) time.Time {
 	return time.Time{}
 }
 
-// busyRegistry returns the message of a registry that asks to retry (status 503): its own text after the status, or the
-// standard one; "" if there is none. Only the text of the kubelet's error contains it.
+// busyRegistry returns the message of a registry that requests a retry (status 503): its own text after the status, or
+// the standard one; "" if there is none. Only the text of the kubelet's error contains it.
 func busyRegistry(w *corev1.ContainerStateWaiting) string {
 	if w.Reason != "ErrImagePull" && w.Reason != "ImagePullBackOff" {
 		return ""

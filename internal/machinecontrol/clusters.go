@@ -57,7 +57,7 @@ func newClusters(p *Process, control, target *rest.Config) (*Clusters, error) {
 	return c, nil
 }
 
-// Start starts the caches that controllers have asked for.
+// Start starts the caches that controllers have requested.
 func (c *Clusters) Start(ctx context.Context) {
 	c.MachineCaches.Start(ctx.Done())
 	c.ControlCaches.Start(ctx.Done())

@@ -197,7 +197,7 @@ func forceConsecutiveMinor(candidates []candidate, current *semver.Version) (can
 	return candidate{}, fmt.Errorf("no %d.%d.x in the CloudProfile", current.Major(), current.Minor()+1)
 }
 
-// forceNextLine returns the highest version of the next line (minor or major). lineOf tells a version's line, and
+// forceNextLine returns the highest version of the next line (minor or major). lineOf returns a version's line, and
 // whether it lies above the current one. A line may be skipped if all its versions are previews; rather than
 // skipping a line with expired versions, the update goes there.
 func forceNextLine(

@@ -14,7 +14,7 @@ import (
 
 // Server serves metrics at the address. On the loopback interface they need no credentials. Elsewhere they are served
 // with TLS, with a certificate that the process generates, to those who may get the path /metrics: by the token of the
-// request, about which the API server is asked (TokenReview, SubjectAccessReview). The address "0" serves none.
+// request, which the API server reviews (TokenReview, SubjectAccessReview). The address "0" serves none.
 func Server(address string, apiServer *rest.Config) (metricsserver.Options, error) {
 	options := metricsserver.Options{BindAddress: address}
 	private, err := loopback(address)
@@ -33,7 +33,7 @@ func Server(address string, apiServer *rest.Config) (metricsserver.Options, erro
 	return options, nil
 }
 
-// loopback reports whether only processes beside this one reach the address. An address without a host is every one.
+// loopback reports whether only processes of this host reach the address. An address without a host is every one.
 func loopback(address string) (bool, error) {
 	if address == "0" {
 		return true, nil

@@ -337,7 +337,7 @@ func TestApplySurvivesStops(t *testing.T) {
 			Path: "/etc/new", Content: extensionsv1alpha1.FileContent{Inline: &extensionsv1alpha1.FileContentInline{Data: "x"}},
 		})
 	}
-	for next, change := range map[string]func(*extensionsv1alpha1.OperatingSystemConfigSpec){"goes on": update,
+	for next, change := range map[string]func(*extensionsv1alpha1.OperatingSystemConfigSpec){"continues": update,
 		"goes back": nil} {
 		for limit := range 12 {
 			t.Run(fmt.Sprintf("stopped after %d operations, then the update %s", limit, next), func(t *testing.T) {

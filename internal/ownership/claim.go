@@ -205,7 +205,8 @@ func Leave(ctx context.Context, garden client.Client, from string, shoot types.U
 	}
 	// If the seed's namespace is missing, the garden no longer knows the seed.
 	if err := kube.Apply(ctx, garden, l, fieldOwner); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("tell Seed %q that it has lost the control plane, Lease %s/%s: %w", from, l.Namespace, l.Name, err)
+		return fmt.Errorf("report to Seed %q that it has lost the control plane, Lease %s/%s: %w", from, l.Namespace,
+			l.Name, err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type ShootDiff struct {
 	Freed     bool      `json:"freed,omitempty"`
 }
 
-// changeKey tells whether two changes are the same one.
+// changeKey reports whether two changes are the same one.
 type changeKey struct {
 	subject        maintenance.Subject
 	pool, from, to string

@@ -139,9 +139,9 @@ func TestManifestsInEveryForm(t *testing.T) {
 			entry(withoutKind(formShoot)) + "---\n" + formProfile,
 		"the same in JSON": `{"apiVersion":"core.gardener.cloud/v1beta1","kind":"ShootList","items":[` +
 			toJSON(t, withoutKind(formShoot)) + "]}\n" + profile,
-		"an empty list beside": "apiVersion: v1\nkind: List\nitems: []\n---\n" + formProfile + "---\n" +
+		"an empty list alongside": "apiVersion: v1\nkind: List\nitems: []\n---\n" + formProfile + "---\n" +
 			formShoot,
-		"other kinds beside": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: Yg==}\n---\n" +
+		"other kinds alongside": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: Yg==}\n---\n" +
 			formProfile + "---\n" + formShoot + "---\napiVersion: example.org/v1\nkind: Shoot\nmetadata: {name: true}\n",
 		"profile given twice, last counts": strings.ReplaceAll(formProfile, "1.25.4", "1.25.3") + "---\n" + formProfile +
 			"---\n" + formShoot,

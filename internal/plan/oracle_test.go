@@ -178,7 +178,7 @@ func sameMajor(a, b string) bool { return numbers(a)[0] == numbers(b)[0] }
 
 func sameMinor(a, b string) bool { return sameMajor(a, b) && numbers(a)[1] == numbers(b)[1] }
 
-// before tells whether a time in a manifest is strictly before now.
+// before reports whether a time in a manifest is strictly before now.
 func before(moment string, now time.Time) bool {
 	at, err := time.Parse(time.RFC3339, moment)
 	if err != nil {
@@ -335,7 +335,7 @@ func typeOf(profile *judgedProfileSpec, name string) *judgedMachineType {
 	return nil
 }
 
-// fits tells whether an image version exists for a pool.
+// fits reports whether an image version exists for a pool.
 func fits(
 	profile *judgedProfileSpec, v judgedVersion, pool *judgedPool, machineType *judgedMachineType, kubelet, current string,
 ) bool {

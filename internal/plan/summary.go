@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"hortus.dev/hortus/internal/maintenance"
 )
 
 // Summary is a plan in numbers.
@@ -123,9 +125,9 @@ func (m *Month) count(c *Change) {
 	switch {
 	case c.Minor():
 		m.Minor++
-	case c.Subject == "ControlPlane":
+	case c.Subject == maintenance.ControlPlane:
 		m.Patch++
-	case c.Subject == "PoolImage":
+	case c.Subject == maintenance.PoolImage:
 		m.Images++
 	default:
 		m.PoolMinor++

@@ -50,7 +50,7 @@ func (p *persistent) WatchWithContext(ctx context.Context, options metav1.ListOp
 	return persist(ctx, p.kind, func() (watch.Interface, error) { return p.inner.WatchWithContext(ctx, options) })
 }
 
-// IsWatchListSemanticsUnSupported is what client-go asks fake clients.
+// IsWatchListSemanticsUnSupported is called by client-go on fake clients.
 func (p *persistent) IsWatchListSemanticsUnSupported() bool {
 	fake, ok := p.inner.(interface{ IsWatchListSemanticsUnSupported() bool })
 	return ok && fake.IsWatchListSemanticsUnSupported()

@@ -168,6 +168,6 @@ func TestWaitGivesUpOnlyOnBadCredentials(t *testing.T) {
 	cancel()
 	answers <- http.StatusForbidden
 	if err := Wait(ctx, config, "/version"); err == nil {
-		t.Error("Wait() goes on after its context has ended")
+		t.Error("Wait() continues after its context has ended")
 	}
 }

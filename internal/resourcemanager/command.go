@@ -65,7 +65,7 @@ type options struct {
 	clusterNetworks, blockedNetworks   []netip.Prefix
 }
 
-// enabled tells whether a controller is selected.
+// enabled reports whether a controller is selected.
 func (o options) enabled(name string) bool {
 	return slices.Contains(o.controllers, name) || slices.Contains(o.controllers, "*") &&
 		!slices.Contains(o.controllers, "-"+name)

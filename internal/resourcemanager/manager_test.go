@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,12 +20,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -74,6 +77,29 @@ func start(t *testing.T, e *env.Environment, namespace string) *atomic.Int64 {
 		}
 	})
 	return requests
+}
+
+// reconciles returns how often a controller has reconciled, in all tests.
+func reconciles(t *testing.T, controller string) int {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, family := range families {
+		if family.GetName() != "controller_runtime_reconcile_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "controller" && label.GetValue() == controller {
+					total += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return int(total)
 }
 
 const manifests = `
@@ -180,12 +206,15 @@ func TestResourceManagerOnARealServer(t *testing.T) {
 	wait("ResourcesHealthy=True(ResourcesHealthy)")
 	wait("ResourcesProgressing=False(ResourcesRolledOut)")
 
-	// While idle, with a check every two seconds, there are no requests.
-	env.Eventually(t, "no requests while idle", func() (bool, error) {
-		before := requests.Load()
-		time.Sleep(5 * time.Second)
-		n := requests.Load() - before
-		return n == 0, fmt.Errorf("%d requests in 5 s", n)
+	// Checks of an unchanged ManagedResource send no requests.
+	sent, checks := requests.Load(), reconciles(t, "managedresource")
+	env.Eventually(t, "two checks without requests", func() (bool, error) {
+		done := reconciles(t, "managedresource")
+		if n := requests.Load() - sent; n > 0 {
+			sent, checks = sent+n, done
+			return false, fmt.Errorf("%d requests", n)
+		}
+		return done >= checks+2, fmt.Errorf("%d checks", done-checks)
 	})
 
 	if err := e.Client.Get(ctx, key, d); err != nil {
@@ -263,7 +292,14 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 			Containers: []corev1.Container{{Name: "c", Image: "c"}},
 		}}
 	e.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}, p)
-	time.Sleep(500 * time.Millisecond)
+	env.Eventually(t, "the controller waits for the pod", func() (bool, error) {
+		list := &eventsv1.EventList{}
+		err := e.Client.List(ctx, list)
+		return slices.ContainsFunc(list.Items, func(event eventsv1.Event) bool {
+			return event.Regarding.Name == n.Name && event.Reason == "UnreadyNodeCriticalPods" &&
+				strings.Contains(event.Note, namespace+"/"+p.Name)
+		}), err
+	})
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil || len(n.Spec.Taints) == 0 {
 		t.Fatalf("taints %v before the pod is ready, error %v", n.Spec.Taints, err)
 	}

@@ -57,7 +57,7 @@ const (
 	// conflictRetry is the pause after a conflict. The cache gets the newer object within milliseconds.
 	conflictRetry = 100 * time.Millisecond
 	// refusedRetry is the pause after the API server has rejected a binding. It decides with its own caches, which may lag
-	// behind the scheduler's, and no event tells when they have caught up.
+	// behind the scheduler's, and no event reports when they have caught up.
 	refusedRetry = time.Second
 )
 
@@ -181,7 +181,7 @@ func (r *Reconciler) schedule(ctx context.Context, shoot *corev1beta1.Shoot) (re
 		return reconcile.Result{}, nil
 	case apierrors.IsForbidden(err):
 		r.Metrics.decided(resultRefused)
-		return reconcile.Result{RequeueAfter: refusedRetry}, r.tell(ctx, shoot, err.Error())
+		return reconcile.Result{RequeueAfter: refusedRetry}, r.report(ctx, shoot, err.Error())
 	case err != nil:
 		r.Metrics.decided(resultError)
 		return reconcile.Result{}, errors.Join(fmt.Errorf("assign Shoot to seed %q: %w", decision.Seed, err),
@@ -256,15 +256,15 @@ func (r *Reconciler) choose(ctx context.Context, shoot *corev1beta1.Shoot) (Deci
 // reportFailure reports the reason to the user, and returns an error so that the Shoot is retried with growing pauses;
 // a change of what decisions depend on triggers a try at once.
 func (r *Reconciler) reportFailure(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
-	if err := r.tell(ctx, shoot, reason); err != nil {
+	if err := r.report(ctx, shoot, reason); err != nil {
 		return err
 	}
 	return errors.New(reason)
 }
 
-// tell writes through the last operation and an event why the Shoot has no seed. A Shoot that has changed since the
+// report writes through the last operation and an event why the Shoot has no seed. A Shoot that has changed since the
 // attempt may have one: that is a conflict.
-func (r *Reconciler) tell(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
+func (r *Reconciler) report(ctx context.Context, shoot *corev1beta1.Shoot, reason string) error {
 	text := "Failed to schedule Shoot: " + reason
 	if last := shoot.Status.LastOperation; last == nil || last.Description != text {
 		before := shoot.DeepCopy()

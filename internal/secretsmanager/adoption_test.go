@@ -186,7 +186,7 @@ type history struct {
 	log     []string
 	record  record
 	records []record // All records so far; the record may be restored to each.
-	// asked are the initiations of rotations whose completion was requested at any time.
+	// The initiations of rotations whose completion was requested at any time.
 	asked []time.Time
 	// counted are the Secrets that were ever in use, by name.
 	counted map[string]*corev1.Secret
@@ -357,7 +357,7 @@ func (h *history) signerOf(leaf *corev1.Secret) *corev1.Secret {
 	return nil
 }
 
-// trusts tells whether a peer with the bundle accepts the certificate.
+// trusts reports whether a peer with the bundle accepts the certificate.
 func trusts(t *testing.T, bundle, leaf *corev1.Secret) bool {
 	t.Helper()
 	roots := x509.NewCertPool()

@@ -21,6 +21,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
+// window is how much one stream accepts before its reader takes it.
+const window = 256 << 10
+
 // wait waits for a state.
 func wait(t *testing.T, what string, reached func() bool) {
 	t.Helper()
@@ -176,7 +179,6 @@ func TestHeldBytesAreBounded(t *testing.T) {
 		}
 	}()
 	w.waitClients(1)
-	const window = 256 << 10
 	broken := make(chan int, 1000)
 	for i := range maxHeld/window + 20 {
 		c, err := w.server.open("10.250.0.7:1")

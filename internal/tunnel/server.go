@@ -31,7 +31,7 @@ type Server struct {
 	Certs    *certs.Files // Verifies clients and API server against the VPN CA.
 	Log      logr.Logger
 	Registry prometheus.Registerer
-	// Inside are the rules for the addresses that clients may be asked to dial; nil allows all. With rules, names are
+	// Inside are the rules for the addresses that clients may be requested to dial; nil allows all. With rules, names are
 	// refused, since the Shoot decides what they resolve to.
 	Inside *egress.Rules
 	// Egress connects to the outside. Required with Listeners.Egress, and without Listeners.Clients.

@@ -472,7 +472,11 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	w.waitClients(1)
 	slow, _ := w.connect(flood)
 	defer slow.Close()
-	time.Sleep(50 * time.Millisecond) // Fills the windows of the unread connection.
+	wait(t, "the window of the unread connection is full", func() bool {
+		w.server.held.mu.Lock()
+		defer w.server.held.mu.Unlock()
+		return w.server.held.total >= window
+	})
 	conn, _ := w.connect(addr)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))

@@ -178,7 +178,7 @@ type DNSRecord struct {
 	Account string `json:"account"`
 	// values are IPv4 addresses for A, one name for CNAME, any texts of at most 255 bytes for TXT.
 	Values []string `json:"values"`
-	// ttlSeconds is in seconds, 1 to 3600. Default 5: clients on the same host lose nothing by asking again.
+	// ttlSeconds is in seconds, 1 to 3600. Default 5: clients on the same host lose nothing by repeating the query.
 	TTLSeconds int       `json:"ttlSeconds,omitempty"`
 	UpdatedAt  time.Time `json:"updatedAt"`
 }

@@ -23,8 +23,7 @@ const (
 // newCredentials makes and stores credentials; only this response has the secret key.
 func (c *Cloud) newCredentials(account string, admin bool) (out *api.Credentials, err error) {
 	if !freeName.MatchString(account) {
-		return nil, invalid("account %q must begin with a letter or digit and contain only letters, digits, -, _ and .",
-			account)
+		return nil, invalid("account: invalid value: %q (%s)", account, freeNameRule)
 	}
 	err = c.store.update(func(tx *tx) error {
 		out, err = c.addCredentials(tx, api.Credentials{Account: account, Admin: admin})
@@ -108,7 +107,7 @@ func (c *Cloud) listCredentials() (out api.List[api.Credentials]) {
 func (c *Cloud) deleteCredentials(accessKey string) error {
 	return c.store.update(func(tx *tx) error {
 		if _, ok := c.store.credentials.get(accessKey); !ok {
-			return api.Errorf(api.CodeNotFound, "credentials %q do not exist", accessKey)
+			return api.Errorf(api.CodeNotFound, "accessKey: not found: %q", accessKey)
 		}
 		c.store.credentials.remove(tx, accessKey)
 		return nil
@@ -117,7 +116,7 @@ func (c *Cloud) deleteCredentials(accessKey string) error {
 
 func (c *Cloud) setQuota(account string, limits api.Limits) (*api.Quota, error) {
 	if !freeName.MatchString(account) {
-		return nil, invalid("account %q is not a valid name", account)
+		return nil, invalid("account: invalid value: %q (%s)", account, freeNameRule)
 	}
 	var out api.Quota
 	err := c.store.update(func(tx *tx) error {

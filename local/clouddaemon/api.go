@@ -59,7 +59,7 @@ func (c *Cloud) Handler() http.Handler {
 		mux.HandleFunc(r.pattern, func(w http.ResponseWriter, req *http.Request) { c.serve(w, req, r) })
 	}
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, req *http.Request) {
-		writeError(w, api.Errorf(api.CodeNotFound, "%s %s is no operation of this API", req.Method, req.URL.Path))
+		writeError(w, api.Errorf(api.CodeNotFound, "path: not found: %s %s", req.Method, req.URL.Path))
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	if c.images != nil {

@@ -9,13 +9,13 @@ import (
 
 func (c *Cloud) createBucket(who caller, name string) (*api.Bucket, error) {
 	if !bucketName.MatchString(name) {
-		return nil, invalid("bucket name %q must have 3 to 63 lower case letters, digits, - and .", name)
+		return nil, invalid("name: invalid value: %q (3 to 63 lower case letters, digits, - and .)", name)
 	}
 	var out api.Bucket
 	err := c.store.update(func(tx *tx) error {
 		if old, ok := c.store.buckets.get(name); ok {
 			if old.Account != who.account {
-				return api.Errorf(api.CodeAlreadyExists, "bucket %q belongs to another account", name)
+				return api.Errorf(api.CodeAlreadyExists, "bucket %q: already exists in another account", name)
 			}
 			out = old.Bucket
 			return nil
@@ -33,7 +33,7 @@ func (c *Cloud) createBucket(who caller, name string) (*api.Bucket, error) {
 func (c *Cloud) bucketOf(who caller, name string) (bucket, error) {
 	b, ok := c.store.buckets.get(name)
 	if !ok || !who.may(b.Account) || (who.bucket != "" && who.bucket != name) {
-		return bucket{}, api.Errorf(api.CodeNotFound, "bucket %q does not exist", name)
+		return bucket{}, api.Errorf(api.CodeNotFound, "bucket: not found: %q", name)
 	}
 	return b, nil
 }
@@ -76,7 +76,7 @@ func (c *Cloud) deleteBucket(who caller, name string, force bool) error {
 			return err
 		}
 		if len(objects) > 0 && !force {
-			return api.Errorf(api.CodeDependency, "bucket %q still has %d objects", name, len(objects))
+			return api.Errorf(api.CodeDependency, "bucket %q: not empty: %d objects", name, len(objects))
 		}
 		for _, o := range objects {
 			c.store.objects.remove(tx, objectKey(name, o.Key))
@@ -122,7 +122,7 @@ func (c *Cloud) deleteBucketCredentials(who caller, name string) error {
 		}
 		found := c.bucketCredentials(account, name)
 		if len(found) == 0 {
-			return api.Errorf(api.CodeNotFound, "bucket %q has no credentials of its own", name)
+			return api.Errorf(api.CodeNotFound, "bucket %q: no credentials of its own", name)
 		}
 		for _, r := range found {
 			c.store.credentials.remove(tx, r.AccessKey)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,7 +117,7 @@ func New(cfg Config) (*Cloud, error) {
 		cfg.MachineTypes = DefaultMachineTypes()
 	}
 	if len(cfg.Zones) == 0 || cfg.Region == "" {
-		return nil, fmt.Errorf("the cloud needs a region and at least one zone")
+		return nil, errors.New("--region, --zones: required (a region and at least one zone)")
 	}
 	if err := checkPublicPrefix(cfg.Public); err != nil {
 		return nil, err

@@ -347,7 +347,7 @@ func TestStateSurvivesRestart(t *testing.T) {
 		t.Errorf("instance is %s after %d boots, want it running since its first", i.State, i.Boots)
 	}
 	c.Eventually(t, "the load balancer forwards",
-		func() bool { return ask(t, fmt.Sprintf("%s:20443", lb.Address)) == "one" })
+		func() bool { return call(t, fmt.Sprintf("%s:20443", lb.Address)) == "one" })
 	content, err := c.Client.GetObject(t.Context(), "backups", "etcd/a b")
 	if err != nil {
 		t.Fatal(err)
@@ -429,10 +429,10 @@ func TestLoadBalancerForwardsToInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := fmt.Sprintf("%s:20080", lb.Address)
-	c.Eventually(t, "it forwards", func() bool { return ask(t, address) != "" })
+	c.Eventually(t, "it forwards", func() bool { return call(t, address) != "" })
 	answers := map[string]bool{}
 	for range 4 {
-		answers[ask(t, address)] = true
+		answers[call(t, address)] = true
 	}
 	if diff := cmp.Diff(map[string]bool{"a": true, "b": true}, answers); diff != "" {
 		t.Errorf("answers mismatch (-want +got):\n%s", diff)
@@ -441,8 +441,8 @@ func TestLoadBalancerForwardsToInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Eventually(t, "a is gone", func() bool { return stateOf(t, c.Client, a.ID) == "" })
-	c.Eventually(t, "only b is asked", func() bool {
-		first, second := ask(t, address), ask(t, address) // Targets are tried in turn.
+	c.Eventually(t, "only b is called", func() bool {
+		first, second := call(t, address), call(t, address) // Targets are tried in turn.
 		return first == "b" && second == "b"
 	})
 	if err := c.Client.DeleteLoadBalancer(t.Context(), lb.ID); err != nil {
@@ -452,7 +452,7 @@ func TestLoadBalancerForwardsToInstances(t *testing.T) {
 		_, err := c.Client.GetLoadBalancer(t.Context(), lb.ID)
 		return cloud.IsNotFound(err)
 	})
-	if got := ask(t, address); got != "" {
+	if got := call(t, address); got != "" {
 		t.Errorf("a deleted load balancer answers %q", got)
 	}
 }
@@ -478,8 +478,8 @@ func echoServer(t *testing.T, address, text string) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// ask returns the text of a server, "" if there is none.
-func ask(t *testing.T, address string) string {
+// call returns the text of a server, "" if there is none.
+func call(t *testing.T, address string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
 	if err != nil {

@@ -19,7 +19,7 @@ func (c *Cloud) setDNSRecord(who caller, in api.DNSRecord) (*api.DNSRecord, erro
 			switch {
 			case !ok:
 			case !who.may(old.Account):
-				return api.Errorf(api.CodeUnauthorized, "DNS name %s belongs to another account", r.Name)
+				return api.Errorf(api.CodeUnauthorized, "name: forbidden: %s (names of other accounts)", r.Name)
 			case other == r.Type:
 				r.Account = old.Account
 			case other == "CNAME" || r.Type == "CNAME":
@@ -55,7 +55,7 @@ func (c *Cloud) deleteDNSRecord(who caller, name, recordType string) error {
 	return c.store.update(func(tx *tx) error {
 		r, ok := c.store.dnsRecords.get(key)
 		if !ok || !who.may(r.Account) {
-			return api.Errorf(api.CodeNotFound, "DNS record %s of type %s does not exist", name, recordType)
+			return api.Errorf(api.CodeNotFound, "DNS record: not found: %s of type %s", name, recordType)
 		}
 		c.store.dnsRecords.remove(tx, key)
 		return nil

@@ -2,6 +2,7 @@ package clouddaemon
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	api "hortus.dev/hortus/local/cloud"
@@ -58,27 +59,35 @@ func faultError(f api.Fault, c call) error {
 	}
 }
 
+// faultTypes are those that a fault may have.
+var faultTypes = []api.FaultType{
+	api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultSlow,
+	api.FaultLost, api.FaultBuilding,
+}
+
 // validateFault checks a fault and fills in its defaults.
 func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
-	switch f.Type {
-	case api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultSlow,
-		api.FaultLost, api.FaultBuilding:
-	default:
-		return f, api.Errorf(api.CodeInvalid, "fault type %q is unknown", f.Type)
+	if !slices.Contains(faultTypes, f.Type) {
+		var allowed []string
+		for _, t := range faultTypes {
+			allowed = append(allowed, string(t))
+		}
+		return f, api.Errorf(api.CodeInvalid, "type: unsupported value: %q (%s)", f.Type, strings.Join(allowed, ", "))
 	}
 	if f.Operation == "" {
-		return f, api.Errorf(api.CodeInvalid, "operation is required; * stands for all")
+		return f, api.Errorf(api.CodeInvalid, "operation: required (an operation, or * for all)")
 	}
 	if f.Operation == api.OperationInstance && f.Type != api.FaultLost {
-		return f, api.Errorf(api.CodeInvalid, "operation %s is valid only with fault type %s", api.OperationInstance,
+		return f, api.Errorf(api.CodeInvalid, "operation: invalid value: %s (only with type %s)", api.OperationInstance,
 			api.FaultLost)
 	}
 	if f.Type == api.FaultBuilding && f.Operation != operationPrepareImage {
-		return f, api.Errorf(api.CodeInvalid, "fault type %s is valid only with operation %s", api.FaultBuilding,
-			operationPrepareImage)
+		return f, api.Errorf(api.CodeInvalid, "operation: invalid value: %s (with type %s only %s)", f.Operation,
+			api.FaultBuilding, operationPrepareImage)
 	}
 	if f.Count < 0 || f.DurationSeconds < 0 || f.DelaySeconds < 0 {
-		return f, api.Errorf(api.CodeInvalid, "count, durationSeconds and delaySeconds must not be negative")
+		return f, api.Errorf(api.CodeInvalid, "count, durationSeconds, delaySeconds: invalid value: %d, %v, %v (at least 0)",
+			f.Count, f.DurationSeconds, f.DelaySeconds)
 	}
 	if f.Name == "" {
 		f.Name = string(f.Type) + "-" + f.Operation
@@ -156,7 +165,7 @@ func (c *Cloud) deleteFault(name string) error {
 	err := c.store.update(func(tx *tx) error {
 		f, ok := c.store.faults.get(name)
 		if !ok {
-			return api.Errorf(api.CodeNotFound, "fault %q does not exist", name)
+			return api.Errorf(api.CodeNotFound, "fault: not found: %q", name)
 		}
 		gone = f.Fault
 		c.store.faults.remove(tx, name)

@@ -27,10 +27,10 @@ func (who caller) may(account string) bool { return who.admin || who.account == 
 // repeated decides what a create call does when an object of that name exists: return it, or refuse.
 func repeated(kind, name, hash, existingHash string, state api.State) error {
 	if state == api.StateTerminating {
-		return api.Errorf(api.CodeDependency, "%s %q of that name is still being deleted", kind, name)
+		return api.Errorf(api.CodeDependency, "%s %q: still being deleted", kind, name)
 	}
 	if hash != existingHash {
-		return api.Errorf(api.CodeAlreadyExists, "%s %q exists with other parameters", kind, name)
+		return api.Errorf(api.CodeAlreadyExists, "%s %q: already exists with other parameters", kind, name)
 	}
 	return nil
 }
@@ -43,18 +43,23 @@ func (c *Cloud) createInstance(ctx context.Context, who caller, in api.CreateIns
 		in.Zone = c.cfg.Zones[0]
 	}
 	if !slices.Contains(c.cfg.Zones, in.Zone) {
-		return nil, invalid("zone %q does not exist in region %q", in.Zone, c.cfg.Region)
+		return nil, invalid("zone: unsupported value: %q (%s)", in.Zone, strings.Join(c.cfg.Zones, ", "))
 	}
 	machineType, ok := c.machineTypes[in.MachineType]
 	if !ok {
-		return nil, invalid("machine type %q is not offered", in.MachineType)
+		return nil, invalid("machineType: unsupported value: %q (%s)", in.MachineType,
+			strings.Join(slices.Sorted(maps.Keys(c.machineTypes)), ", "))
 	}
 	images, err := c.driver.Images(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list machine images: %w", err)
 	}
 	if !slices.ContainsFunc(images, func(i api.MachineImage) bool { return i.Name == in.Image }) {
-		return nil, invalid("machine image %q is not offered", in.Image)
+		var names []string
+		for _, i := range images {
+			names = append(names, i.Name)
+		}
+		return nil, invalid("image: unsupported value: %q (%s)", in.Image, strings.Join(names, ", "))
 	}
 
 	var out api.Instance
@@ -69,7 +74,7 @@ func (c *Cloud) createInstance(ctx context.Context, who caller, in api.CreateIns
 		}
 		n, ok := c.store.networks.get(in.NetworkID)
 		if !ok || !who.may(n.Account) || n.State == api.StateTerminating {
-			return invalid("network %q does not exist", in.NetworkID)
+			return invalid("networkID: not found: %q", in.NetworkID)
 		}
 		address, err := c.instanceAddress(n, in.Address)
 		if err != nil {
@@ -118,32 +123,33 @@ func (c *Cloud) instanceAddress(n network, wanted string) (string, error) {
 	if wanted == "" {
 		address, ok := nextAddress(prefix, first, last, n.LastAddress, used)
 		if !ok {
-			return "", api.Errorf(api.CodeQuotaExceeded, "Quota exceeded: network %q has no free address left in %s", n.ID,
+			return "", api.Errorf(api.CodeQuotaExceeded, "Quota exceeded: network %q: no free address: %s", n.ID,
 				n.CIDR)
 		}
 		return address, nil
 	}
 	a, err := netip.ParseAddr(wanted)
 	if err != nil || !prefix.Contains(a) || offsetOf(prefix, a) < gatewayOffset || offsetOf(prefix, a) > last {
-		return "", invalid("address %q is not an instance address of network %s", wanted, n.CIDR)
+		return "", invalid("address: invalid value: %q (%s to %s)", wanted, addressAt(prefix, gatewayOffset),
+			addressAt(prefix, last))
 	}
 	if used[wanted] {
-		return "", invalid("address %s is already used in network %q", wanted, n.ID)
+		return "", invalid("address: already in use: %s in network %q", wanted, n.ID)
 	}
 	return wanted, nil
 }
 
 // attachVolumes marks the volumes of a new instance as used by it.
 func (c *Cloud) attachVolumes(tx *tx, who caller, id string, in api.CreateInstance) error {
-	for _, a := range in.Volumes {
+	for n, a := range in.Volumes {
 		v, ok := c.store.volumes.get(a.VolumeID)
 		switch {
 		case !ok || !who.may(v.Account) || v.State == api.StateTerminating:
-			return invalid("volume %q does not exist", a.VolumeID)
+			return invalid("volumes[%d].volumeID: not found: %q", n, a.VolumeID)
 		case v.InstanceID != "":
-			return api.Errorf(api.CodeDependency, "volume %q is attached to instance %q", v.ID, v.InstanceID)
+			return api.Errorf(api.CodeDependency, "volume %q: still attached to instance %q", v.ID, v.InstanceID)
 		case v.Zone != in.Zone:
-			return invalid("volume %q is in zone %q, the instance in %q", v.ID, v.Zone, in.Zone)
+			return invalid("volumes[%d].volumeID: invalid value: %q of zone %q (volumes of zone %q)", n, v.ID, v.Zone, in.Zone)
 		}
 		v.InstanceID = id
 		c.store.volumes.put(tx, v.ID, v)
@@ -155,7 +161,7 @@ func (c *Cloud) attachVolumes(tx *tx, who caller, id string, in api.CreateInstan
 func (c *Cloud) instanceOf(who caller, id string) (instance, error) {
 	i, ok := c.store.instances.get(id)
 	if !ok || !who.may(i.Account) {
-		return instance{}, api.Errorf(api.CodeNotFound, "instance %q does not exist", id)
+		return instance{}, api.Errorf(api.CodeNotFound, "instance: not found: %q", id)
 	}
 	return i, nil
 }
@@ -203,11 +209,11 @@ func (c *Cloud) updateInstance(who caller, id string, in api.CreateInstance) (*a
 			return nil
 		}
 		if !sameButUserData(i.Instance, in) {
-			return invalid("instance %q has other parameters; only its user data can be changed", i.Name)
+			return invalid("instance %q: parameters are immutable (except userData)", i.Name)
 		}
 		// An instance that is booting may already have read the old user data.
 		if i.State != api.StateRunning {
-			return api.Errorf(api.CodeDependency, "instance %q is %s, only running instances can be changed", id, i.State)
+			return api.Errorf(api.CodeDependency, "instance %q: unsuitable state: %s (%s)", id, i.State, api.StateRunning)
 		}
 		i.RequestHash, i.Reboot = hash(in), true
 		tx.write(userDataBucket, id, in.UserData)
@@ -253,7 +259,7 @@ func (c *Cloud) rebootInstance(who caller, id string) error {
 			return err
 		}
 		if i.State != api.StateRunning {
-			return api.Errorf(api.CodeDependency, "instance %q is %s, only running instances can be rebooted", id, i.State)
+			return api.Errorf(api.CodeDependency, "instance %q: unsuitable state: %s (%s)", id, i.State, api.StateRunning)
 		}
 		i.Reboot = true
 		c.store.instances.put(tx, id, i)

@@ -69,15 +69,15 @@ func instanceRange(prefix netip.Prefix) (first, last uint32) {
 func parseNetworkCIDR(cidr string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil || !p.Addr().Is4() {
-		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q is not an IPv4 prefix", cidr)
+		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr: invalid value: %q (an IPv4 prefix)", cidr)
 	}
 	if p.Bits() < minNetworkBits || p.Bits() > maxNetworkBits {
-		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q must have %d to %d bits", cidr, minNetworkBits,
-			maxNetworkBits)
+		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr: invalid value: %q (a prefix of %d to %d bits)", cidr,
+			minNetworkBits, maxNetworkBits)
 	}
 	if p != p.Masked() {
-		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr %q has bits set behind its prefix, did you mean %s?", cidr,
-			p.Masked())
+		return netip.Prefix{}, api.Errorf(api.CodeInvalid, "cidr: invalid value: %q (no bits set after its prefix, such as %s)",
+			cidr, p.Masked())
 	}
 	return p, nil
 }
@@ -96,13 +96,13 @@ func pickNetworkCIDR(taken []netip.Prefix) (netip.Prefix, error) {
 			return candidate, nil
 		}
 	}
-	return netip.Prefix{}, api.Errorf(api.CodeDepleted, "no free network range left in %s", autoRange)
+	return netip.Prefix{}, api.Errorf(api.CodeDepleted, "cidr: none is free (%s)", autoRange)
 }
 
 // checkPublicPrefix verifies the public network's prefix.
 func checkPublicPrefix(p netip.Prefix) error {
 	if !p.Addr().Is4() || p.Bits() != publicBits || p != p.Masked() {
-		return fmt.Errorf("public network %s must be an IPv4 prefix of %d bits", p, publicBits)
+		return fmt.Errorf("public network: invalid value: %s (an IPv4 prefix of %d bits)", p, publicBits)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 func (c *Cloud) createLoadBalancer(who caller, in api.CreateLoadBalancer) (*api.LoadBalancer, error) {
 	if !freeName.MatchString(in.Name) {
-		return nil, invalid("name %q must begin with a letter or digit and contain only letters, digits, -, _ and .", in.Name)
+		return nil, invalid("name: invalid value: %q (%s)", in.Name, freeNameRule)
 	}
 	if err := validateTags(in.Tags); err != nil {
 		return nil, err
@@ -72,31 +72,32 @@ func (c *Cloud) balancerAddress(wanted string) (string, error) {
 	if wanted == "" {
 		address, ok := nextAddress(c.cfg.Public, balancerAuto, balancerLast, "", used)
 		if !ok {
-			return "", api.Errorf(api.CodeDepleted, "all load balancer addresses are in use")
+			return "", api.Errorf(api.CodeDepleted, "address: none is free (%s to %s)",
+				addressAt(c.cfg.Public, balancerAuto), addressAt(c.cfg.Public, balancerLast))
 		}
 		return address, nil
 	}
 	a, err := netip.ParseAddr(wanted)
 	if err != nil || !c.cfg.Public.Contains(a) || offsetOf(c.cfg.Public, a) < balancerFirst ||
 		offsetOf(c.cfg.Public, a) > balancerLast {
-		return "", invalid("address %q is not in the range %s-%s", wanted,
+		return "", invalid("address: invalid value: %q (%s to %s)", wanted,
 			addressAt(c.cfg.Public, balancerFirst), addressAt(c.cfg.Public, balancerLast))
 	}
 	if used[wanted] {
-		return "", invalid("address %s belongs to another load balancer", wanted)
+		return "", invalid("address: already in use: %s by another load balancer", wanted)
 	}
 	return wanted, nil
 }
 
 // checkTargets verifies that target instances exist. Instances may be deleted later; the load balancer then skips them.
 func (c *Cloud) checkTargets(who caller, listeners []api.Listener) error {
-	for _, l := range listeners {
-		for _, t := range l.Targets {
+	for n, l := range listeners {
+		for m, t := range l.Targets {
 			if t.InstanceID == "" {
 				continue
 			}
 			if i, ok := c.store.instances.get(t.InstanceID); !ok || !who.may(i.Account) {
-				return invalid("target instance %q does not exist", t.InstanceID)
+				return invalid("listeners[%d].targets[%d].instanceID: not found: %q", n, m, t.InstanceID)
 			}
 		}
 	}
@@ -106,7 +107,7 @@ func (c *Cloud) checkTargets(who caller, listeners []api.Listener) error {
 func (c *Cloud) balancerOf(who caller, id string) (loadBalancer, error) {
 	l, ok := c.store.loadBalancers.get(id)
 	if !ok || !who.may(l.Account) {
-		return loadBalancer{}, api.Errorf(api.CodeNotFound, "load balancer %q does not exist", id)
+		return loadBalancer{}, api.Errorf(api.CodeNotFound, "load balancer: not found: %q", id)
 	}
 	return l, nil
 }
@@ -148,7 +149,7 @@ func (c *Cloud) updateLoadBalancer(who caller, id string, in api.UpdateLoadBalan
 			return err
 		}
 		if l.State == api.StateTerminating {
-			return api.Errorf(api.CodeDependency, "load balancer %q is being deleted", id)
+			return api.Errorf(api.CodeDependency, "load balancer %q: being deleted", id)
 		}
 		if err := c.checkTargets(who, in.Listeners); err != nil {
 			return err

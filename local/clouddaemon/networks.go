@@ -8,7 +8,7 @@ import (
 
 func (c *Cloud) createNetwork(who caller, in api.CreateNetwork) (*api.Network, error) {
 	if !freeName.MatchString(in.Name) {
-		return nil, invalid("name %q must begin with a letter or digit and contain only letters, digits, -, _ and .", in.Name)
+		return nil, invalid("name: invalid value: %q (%s)", in.Name, freeNameRule)
 	}
 	if err := validateTags(in.Tags); err != nil {
 		return nil, err
@@ -32,7 +32,8 @@ func (c *Cloud) createNetwork(who caller, in api.CreateNetwork) (*api.Network, e
 		}
 		uplink, ok := nextAddress(c.cfg.Public, uplinkFirst, uplinkLast, "", used)
 		if !ok {
-			return api.Errorf(api.CodeDepleted, "all uplink addresses of the public network are in use")
+			return api.Errorf(api.CodeDepleted, "uplinkAddress: none is free (%s to %s)",
+				addressAt(c.cfg.Public, uplinkFirst), addressAt(c.cfg.Public, uplinkLast))
 		}
 		id, err := c.newID("net-", func(id string) bool { _, ok := c.store.networks.get(id); return ok })
 		if err != nil {
@@ -68,7 +69,7 @@ func (c *Cloud) networkCIDR(wanted string) (netip.Prefix, error) {
 func (c *Cloud) networkOf(who caller, id string) (network, error) {
 	n, ok := c.store.networks.get(id)
 	if !ok || !who.may(n.Account) {
-		return network{}, api.Errorf(api.CodeNotFound, "network %q does not exist", id)
+		return network{}, api.Errorf(api.CodeNotFound, "network: not found: %q", id)
 	}
 	return n, nil
 }
@@ -103,7 +104,7 @@ func (c *Cloud) deleteNetwork(who caller, id string) error {
 			return err
 		}
 		for _, i := range c.store.instances.sorted(func(i instance) bool { return i.NetworkID == id }) {
-			return api.Errorf(api.CodeDependency, "network %q is used by instance %q (%s)", id, i.ID, i.Name)
+			return api.Errorf(api.CodeDependency, "network %q: still in use by: instance %q (%s)", id, i.ID, i.Name)
 		}
 		if n.State != api.StateTerminating {
 			n.State, n.Message = api.StateTerminating, ""

@@ -15,7 +15,7 @@ import (
 
 func checkObjectKey(key string) error {
 	if key == "" || len(key) > maxKeyBytes {
-		return invalid("an object key has 1 to %d bytes", maxKeyBytes)
+		return invalid("key: invalid length: %d bytes (1 to %d)", len(key), maxKeyBytes)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *Cloud) objectOf(who caller, bucketName, key string) (object, error) {
 	}
 	o, ok := c.store.objects.get(objectKey(bucketName, key))
 	if !ok {
-		return object{}, api.Errorf(api.CodeNotFound, "object %q does not exist in bucket %q", key, bucketName)
+		return object{}, api.Errorf(api.CodeNotFound, "object: not found: %q in bucket %q", key, bucketName)
 	}
 	return o, nil
 }

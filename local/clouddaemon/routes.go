@@ -31,11 +31,11 @@ var routes = []route{
 	{operation: "Events", pattern: "GET /v1/events", handle: func(c *Cloud, r *request) (any, error) {
 		since, err := strconv.ParseInt(orDefault(r.URL.Query().Get("since"), "0"), 10, 64)
 		if err != nil {
-			return nil, invalid("since: %v", err)
+			return nil, invalid("since: invalid value: %q (a number)", r.URL.Query().Get("since"))
 		}
 		seconds, err := strconv.ParseFloat(orDefault(r.URL.Query().Get("waitSeconds"), "30"), 64)
 		if err != nil || seconds < 0 {
-			return nil, invalid("waitSeconds must be a number that is not negative")
+			return nil, invalid("waitSeconds: invalid value: %q (a number of at least 0)", r.URL.Query().Get("waitSeconds"))
 		}
 		return c.waitForEvents(r.Context(), r.who, since, time.Duration(seconds*float64(time.Second))), nil
 	}},
@@ -70,7 +70,7 @@ var routes = []route{
 	{operation: "ConsoleLog", pattern: "GET /v1/instances/{id}/console", handle: func(c *Cloud, r *request) (any, error) {
 		tail, err := strconv.ParseInt(orDefault(r.URL.Query().Get("tailBytes"), "0"), 10, 64)
 		if err != nil || tail < 0 {
-			return nil, invalid("tailBytes must be a number that is not negative")
+			return nil, invalid("tailBytes: invalid value: %q (a number of at least 0)", r.URL.Query().Get("tailBytes"))
 		}
 		content, err := c.consoleLog(r.who, r.PathValue("id"), tail)
 		if err != nil {
@@ -197,7 +197,7 @@ var routes = []route{
 			q := r.URL.Query()
 			limit, err := strconv.Atoi(orDefault(q.Get("limit"), "0"))
 			if err != nil || limit < 0 {
-				return nil, invalid("limit must be a number that is not negative")
+				return nil, invalid("limit: invalid value: %q (a number of at least 0)", q.Get("limit"))
 			}
 			return c.listObjects(r.who, r.PathValue("name"), q.Get("prefix"), q.Get("after"), limit)
 		}},
@@ -224,7 +224,7 @@ var routes = []route{
 				return nil, err
 			}
 			if len(in.Keys) > api.MaxDeleteObjects {
-				return nil, invalid("keys: %d are more than the %d allowed", len(in.Keys), api.MaxDeleteObjects)
+				return nil, invalid("keys: too many: %d (at most %d)", len(in.Keys), api.MaxDeleteObjects)
 			}
 			return nil, c.deleteObjects(r.who, r.PathValue("name"), in.Keys)
 		}},

@@ -112,7 +112,7 @@ func (c *Cloud) startAPI(ctx context.Context, group *errgroup.Group) (endpoint s
 		listeners = append(listeners, l)
 	}
 	if len(listeners) == 0 {
-		return "", errors.New("the API needs at least one address to listen on")
+		return "", errors.New("--listen: required (at least one address)")
 	}
 	certificate, err := c.serverCertificates()
 	if err != nil {

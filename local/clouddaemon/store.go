@@ -64,7 +64,7 @@ func openStore(path string, noSync bool) (*store, error) {
 	db, err := bbolt.Open(path, 0o600,
 		&bbolt.Options{Timeout: openTimeout, NoSync: noSync, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("open store %s: another cloud daemon is using it", path)
+		return nil, fmt.Errorf("open store %s: still in use by another cloud daemon", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)

@@ -24,6 +24,9 @@ var (
 	recordName = regexp.MustCompile(`^(\*\.)?([_a-z0-9]([-_a-z0-9]{0,61}[_a-z0-9])?)(\.[_a-z0-9]([-_a-z0-9]{0,61}[_a-z0-9])?)*$`)
 )
 
+// freeNameRule describes freeName.
+const freeNameRule = "letters, digits, -, _ and ., first a letter or digit, at most 253 characters"
+
 const (
 	maxUserData  = 1 << 20
 	maxTags      = 50
@@ -42,11 +45,12 @@ func invalid(format string, args ...any) error { return api.Errorf(api.CodeInval
 
 func validateTags(tags map[string]string) error {
 	if len(tags) > maxTags {
-		return invalid("%d tags are more than the %d allowed", len(tags), maxTags)
+		return invalid("tags: too many: %d (at most %d)", len(tags), maxTags)
 	}
 	for k, v := range tags {
 		if k == "" || strings.Contains(k, "=") || len(k) > maxTagBytes || len(v) > maxTagBytes {
-			return invalid("tag %q: a key is not empty and without =, key and value have at most %d bytes", k, maxTagBytes)
+			return invalid("tags: invalid key or value: %q (key: 1 to %d bytes without =, value: at most %[2]d bytes)", k,
+				maxTagBytes)
 		}
 	}
 	return nil
@@ -54,22 +58,22 @@ func validateTags(tags map[string]string) error {
 
 func validateInstance(in api.CreateInstance) error {
 	if !hostLabel.MatchString(in.Name) {
-		return invalid("name %q is not a DNS label of at most 63 characters", in.Name)
+		return invalid("name: invalid value: %q (a DNS label of at most 63 characters)", in.Name)
 	}
 	if len(in.UserData) > maxUserData {
-		return invalid("userData has %d bytes, at most %d are allowed", len(in.UserData), maxUserData)
+		return invalid("userData: too long: %d bytes (at most %d)", len(in.UserData), maxUserData)
 	}
 	targets := map[string]bool{}
-	for _, v := range in.Volumes {
+	for i, v := range in.Volumes {
 		if !path.IsAbs(v.Path) || path.Clean(v.Path) != v.Path || v.Path == "/" {
-			return invalid("path %q of volume %q is not a clean absolute path", v.Path, v.VolumeID)
+			return invalid("volumes[%d].path: invalid value: %q (a clean absolute path)", i, v.Path)
 		}
 		if v.Path == api.VolumesDir || strings.HasPrefix(v.Path, api.VolumesDir+"/") ||
 			strings.HasPrefix(api.VolumesDir, v.Path+"/") {
-			return invalid("path %q of volume %q overlaps with %s", v.Path, v.VolumeID, api.VolumesDir)
+			return invalid("volumes[%d].path: invalid value: %q (outside of %s)", i, v.Path, api.VolumesDir)
 		}
 		if targets[v.Path] {
-			return invalid("two volumes have the path %q", v.Path)
+			return invalid("volumes[%d].path: duplicate value: %q", i, v.Path)
 		}
 		targets[v.Path] = true
 	}
@@ -78,32 +82,34 @@ func validateInstance(in api.CreateInstance) error {
 
 func validateListeners(listeners []api.Listener, idleTimeoutSeconds int, admin bool) error {
 	if idleTimeoutSeconds < 0 {
-		return invalid("idleTimeoutSeconds must not be negative")
+		return invalid("idleTimeoutSeconds: invalid value: %d (at least 0)", idleTimeoutSeconds)
 	}
 	if len(listeners) > maxListeners {
-		return invalid("%d listeners are more than the %d allowed", len(listeners), maxListeners)
+		return invalid("listeners: too many: %d (at most %d)", len(listeners), maxListeners)
 	}
 	ports := map[int]bool{}
-	for _, l := range listeners {
+	for i, l := range listeners {
 		if l.Port < 1 || l.Port > 65535 {
-			return invalid("listener port %d is not in 1-65535", l.Port)
+			return invalid("listeners[%d].port: invalid value: %d (1 to 65535)", i, l.Port)
 		}
 		if ports[l.Port] {
-			return invalid("two listeners have the port %d", l.Port)
+			return invalid("listeners[%d].port: duplicate value: %d", i, l.Port)
 		}
 		ports[l.Port] = true
 		if len(l.Targets) > maxTargets {
-			return invalid("listener %d: %d targets are more than the %d allowed", l.Port, len(l.Targets), maxTargets)
+			return invalid("listeners[%d].targets: too many: %d (at most %d)", i, len(l.Targets), maxTargets)
 		}
-		for _, t := range l.Targets {
+		for j, t := range l.Targets {
 			if t.Port < 1 || t.Port > 65535 {
-				return invalid("listener %d: target port %d is not in 1-65535", l.Port, t.Port)
+				return invalid("listeners[%d].targets[%d].port: invalid value: %d (1 to 65535)", i, j, t.Port)
 			}
 			if (t.InstanceID == "") == (t.Host == "") {
-				return invalid("listener %d: a target has either an instanceID or a host", l.Port)
+				return invalid("listeners[%d].targets[%d]: invalid value: instanceID %q, host %q (exactly one of them)", i, j,
+					t.InstanceID, t.Host)
 			}
 			if t.Host != "" && !admin {
-				return api.Errorf(api.CodeUnauthorized, "only administrators may use targets outside of networks")
+				return api.Errorf(api.CodeUnauthorized, "listeners[%d].targets[%d].host: forbidden: %q (administrators only)",
+					i, j, t.Host)
 			}
 		}
 	}
@@ -113,11 +119,11 @@ func validateListeners(listeners []api.Listener, idleTimeoutSeconds int, admin b
 // validateAllowed checks the prefixes from which a load balancer takes connections.
 func validateAllowed(cidrs []string) error {
 	if len(cidrs) > maxAllowed {
-		return invalid("%d allowed prefixes are more than the %d possible", len(cidrs), maxAllowed)
+		return invalid("allowedCIDRs: too many: %d (at most %d)", len(cidrs), maxAllowed)
 	}
-	for _, cidr := range cidrs {
+	for i, cidr := range cidrs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			return invalid("allowed prefix %q is not a prefix such as 192.0.2.0/24", cidr)
+			return invalid("allowedCIDRs[%d]: invalid value: %q (a prefix such as 192.0.2.0/24)", i, cidr)
 		}
 	}
 	return nil
@@ -128,35 +134,35 @@ func normalizeRecord(r api.DNSRecord) (api.DNSRecord, error) {
 	r.Name = strings.ToLower(strings.TrimSuffix(r.Name, "."))
 	r.Type = strings.ToUpper(r.Type)
 	if len(r.Name) > maxNameBytes || !recordName.MatchString(r.Name) {
-		return r, invalid("%q is not a DNS name", r.Name)
+		return r, invalid("name: invalid value: %q (a DNS name)", r.Name)
 	}
 	if r.TTLSeconds == 0 {
 		r.TTLSeconds = defaultTTL
 	}
 	if r.TTLSeconds < 1 || r.TTLSeconds > maxTTL {
-		return r, invalid("ttlSeconds %d is not in 1-%d", r.TTLSeconds, maxTTL)
+		return r, invalid("ttlSeconds: invalid value: %d (1 to %d)", r.TTLSeconds, maxTTL)
 	}
 	if len(r.Values) == 0 {
-		return r, invalid("record %s needs at least one value", r.Name)
+		return r, invalid("values: required: record %s (at least one value)", r.Name)
 	}
 	r.Values = slices.Clone(r.Values)
 	for i, v := range r.Values {
 		switch r.Type {
 		case "A":
 			if a, err := netip.ParseAddr(v); err != nil || !a.Is4() {
-				return r, invalid("value %q of A record %s is not an IPv4 address", v, r.Name)
+				return r, invalid("values[%d]: invalid value: %q (an IPv4 address)", i, v)
 			}
 		case "CNAME":
 			r.Values[i] = strings.ToLower(strings.TrimSuffix(v, "."))
 			if len(r.Values) > 1 || !recordName.MatchString(r.Values[i]) {
-				return r, invalid("CNAME record %s needs exactly one DNS name, not %q", r.Name, v)
+				return r, invalid("values: invalid value: %q (exactly one DNS name)", r.Values)
 			}
 		case "TXT":
 			if len(v) > 255 {
-				return r, invalid("a value of TXT record %s has more than 255 bytes", r.Name)
+				return r, invalid("values[%d]: too long: %d bytes (at most 255)", i, len(v))
 			}
 		default:
-			return r, invalid("record type %q is not one of A, CNAME, TXT", r.Type)
+			return r, invalid("type: unsupported value: %q (A, CNAME, TXT)", r.Type)
 		}
 	}
 	slices.Sort(r.Values)

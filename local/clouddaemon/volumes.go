@@ -2,13 +2,14 @@ package clouddaemon
 
 import (
 	"slices"
+	"strings"
 
 	api "hortus.dev/hortus/local/cloud"
 )
 
 func (c *Cloud) createVolume(who caller, in api.CreateVolume) (*api.Volume, error) {
 	if !freeName.MatchString(in.Name) {
-		return nil, invalid("name %q must begin with a letter or digit and contain only letters, digits, -, _ and .", in.Name)
+		return nil, invalid("name: invalid value: %q (%s)", in.Name, freeNameRule)
 	}
 	if err := validateTags(in.Tags); err != nil {
 		return nil, err
@@ -17,10 +18,10 @@ func (c *Cloud) createVolume(who caller, in api.CreateVolume) (*api.Volume, erro
 		in.Zone = c.cfg.Zones[0]
 	}
 	if !slices.Contains(c.cfg.Zones, in.Zone) {
-		return nil, invalid("zone %q does not exist in region %q", in.Zone, c.cfg.Region)
+		return nil, invalid("zone: unsupported value: %q (%s)", in.Zone, strings.Join(c.cfg.Zones, ", "))
 	}
 	if in.SizeBytes <= 0 {
-		return nil, invalid("sizeBytes %d must be positive", in.SizeBytes)
+		return nil, invalid("sizeBytes: invalid value: %d (at least 1)", in.SizeBytes)
 	}
 	var out api.Volume
 	err := c.store.update(func(tx *tx) error {
@@ -51,7 +52,7 @@ func (c *Cloud) createVolume(who caller, in api.CreateVolume) (*api.Volume, erro
 func (c *Cloud) volumeOf(who caller, id string) (volume, error) {
 	v, ok := c.store.volumes.get(id)
 	if !ok || !who.may(v.Account) {
-		return volume{}, api.Errorf(api.CodeNotFound, "volume %q does not exist", id)
+		return volume{}, api.Errorf(api.CodeNotFound, "volume: not found: %q", id)
 	}
 	return v, nil
 }
@@ -86,7 +87,7 @@ func (c *Cloud) deleteVolume(who caller, id string) error {
 			return err
 		}
 		if v.InstanceID != "" {
-			return api.Errorf(api.CodeDependency, "volume %q is attached to instance %q", id, v.InstanceID)
+			return api.Errorf(api.CodeDependency, "volume %q: still attached to instance %q", id, v.InstanceID)
 		}
 		v.State = api.StateTerminating
 		c.store.volumes.put(tx, id, v)
@@ -116,7 +117,7 @@ func (c *Cloud) changeAttachment(
 	who caller, id, instanceID string, decide func(volume, instance) (volume, error),
 ) (*api.Volume, error) {
 	if instanceID == "" {
-		return nil, invalid("instanceID is required")
+		return nil, invalid("instanceID: required")
 	}
 	var out api.Volume
 	err := c.store.update(func(tx *tx) error {
@@ -146,17 +147,17 @@ func (c *Cloud) changeAttachment(
 func attached(v volume, i instance) (volume, error) {
 	switch {
 	case v.State == api.StateTerminating:
-		return v, api.Errorf(api.CodeNotFound, "volume %q is being deleted", v.ID)
+		return v, api.Errorf(api.CodeNotFound, "volume %q: being deleted", v.ID)
 	case i.ID == "" || i.Account != v.Account:
-		return v, api.Errorf(api.CodeNotFound, "the instance does not exist in account %q", v.Account)
+		return v, api.Errorf(api.CodeNotFound, "instanceID: not found in account %q", v.Account)
 	case i.State == api.StateTerminating:
-		return v, api.Errorf(api.CodeNotFound, "instance %q is being deleted", i.ID)
+		return v, api.Errorf(api.CodeNotFound, "instance %q: being deleted", i.ID)
 	case v.Zone != i.Zone:
-		return v, invalid("volume %q is in zone %q, instance %q in %q", v.ID, v.Zone, i.ID, i.Zone)
+		return v, invalid("instanceID: invalid value: %q of zone %q (instances of zone %q)", i.ID, i.Zone, v.Zone)
 	case v.InstanceID != "" && v.InstanceID != i.ID:
-		return v, api.Errorf(api.CodeDependency, "volume %q is attached to instance %q", v.ID, v.InstanceID)
+		return v, api.Errorf(api.CodeDependency, "volume %q: still attached to instance %q", v.ID, v.InstanceID)
 	case v.InstanceID == i.ID && v.State == api.StateAvailable:
-		return v, invalid("volume %q is attached to instance %q since its creation", v.ID, i.ID)
+		return v, invalid("volume %q: attached to instance %q since its creation", v.ID, i.ID)
 	case v.State == api.StateAvailable || v.State == api.StateDetaching:
 		v.State, v.InstanceID = api.StateAttaching, i.ID
 	}
@@ -169,7 +170,7 @@ func detached(v volume, instanceID string) (volume, error) {
 	case v.InstanceID != instanceID:
 		return v, nil
 	case v.State == api.StateAvailable:
-		return v, invalid("volume %q is attached to instance %q until the instance is deleted", v.ID, v.InstanceID)
+		return v, invalid("volume %q: attached to instance %q until the instance is deleted", v.ID, v.InstanceID)
 	case v.State == api.StateAttaching || v.State == api.StateAttached:
 		v.State = api.StateDetaching
 	}

@@ -35,7 +35,7 @@ func newBuildCommand(b *Builder) *cobra.Command {
 		Use:   "build [NAME...]",
 		Short: "Build components that are not up to date",
 		Long: `Build components that are not up to date. Without names that is all but the older Kubernetes versions, which are built
-when a cluster asks for them, and Kubernetes' end-to-end tests. A name is a folder of the components folder (kubernetes-1.35.4),
+when a cluster uses them, and Kubernetes' end-to-end tests. A name is a folder of the components folder (kubernetes-1.35.4),
 a component (kubernetes) or a version of it (kubernetes@v1.35.4).`,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, names []string) error {

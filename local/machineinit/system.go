@@ -112,8 +112,8 @@ func hideMemory(bytes int64) error {
 	return nil
 }
 
-// showBootID gives each boot of the machine an ID of its own, as a kernel would. Node agents and kubelets tell boots
-// apart by it, and the host's stays the same while a machine reboots.
+// showBootID gives each boot of the machine an ID of its own, as a kernel would. Node agents and kubelets distinguish
+// boots by it, and the host's stays the same while a machine reboots.
 func showBootID() error {
 	const ownPath, target = "/run/hortus-machine/boot-id", "/proc/sys/kernel/random/boot_id"
 	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {

@@ -134,7 +134,7 @@ func TestKindsDoTheirWork(t *testing.T) {
 	l := startLandscape(t)
 
 	infra := l.infrastructure()
-	l.ask(t, infra, extensionsv1alpha1.OperationReconcile)
+	l.request(t, infra, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, infra)
 	networks, err := l.cloud.Client.ListNetworks(t.Context(), cloud.Filter{Name: l.namespace})
 	if err != nil || len(networks) != 1 {
@@ -145,7 +145,7 @@ func TestKindsDoTheirWork(t *testing.T) {
 	}
 
 	record := l.dnsRecord()
-	l.ask(t, record, extensionsv1alpha1.OperationReconcile)
+	l.request(t, record, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, record)
 	records, err := l.cloud.Client.ListDNSRecords(t.Context(), cloud.Filter{Name: record.Spec.Name})
 	if err != nil || len(records) != 1 {
@@ -156,17 +156,17 @@ func TestKindsDoTheirWork(t *testing.T) {
 	}
 
 	cp := l.controlPlane()
-	l.ask(t, cp, extensionsv1alpha1.OperationReconcile)
+	l.request(t, cp, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, cp)
 	net := l.network()
-	l.ask(t, net, extensionsv1alpha1.OperationReconcile)
+	l.request(t, net, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, net)
 	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: "cloud-controller-manager"},
 		&appsv1.Deployment{}); err != nil {
 		t.Error(err)
 	}
 	sandboxes := l.containerRuntime()
-	l.ask(t, sandboxes, extensionsv1alpha1.OperationReconcile)
+	l.request(t, sandboxes, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, sandboxes)
 	for _, name := range []string{
 		"extension-controlplane-shoot", "extension-controlplane-storageclasses", "extension-networking-bridge",
@@ -209,7 +209,7 @@ func TestBackup(t *testing.T) {
 		},
 	}
 	for _, obj := range []extensionsv1alpha1.Object{bucket, entry} {
-		l.ask(t, obj, extensionsv1alpha1.OperationReconcile)
+		l.request(t, obj, extensionsv1alpha1.OperationReconcile)
 		l.succeeded(t, obj)
 	}
 	secret := &corev1.Secret{}
@@ -252,7 +252,7 @@ func TestBastion(t *testing.T) {
 	l := startLandscape(t)
 	l.makeNetwork(t)
 	bastion := l.bastion()
-	l.ask(t, bastion, extensionsv1alpha1.OperationReconcile)
+	l.request(t, bastion, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, bastion)
 
 	tags := cloud.Filter{Tags: map[string]string{"cluster.hortus.dev/name": l.namespace}}
@@ -291,7 +291,7 @@ func TestBastion(t *testing.T) {
 	}
 
 	bastion.Spec.Ingress[0].IPBlock = networkingv1.IPBlock{CIDR: "192.0.2.0/30", Except: []string{"192.0.2.1/32"}}
-	l.ask(t, bastion, extensionsv1alpha1.OperationReconcile)
+	l.request(t, bastion, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, bastion)
 	if diff := cmp.Diff([]string{"192.0.2.0/32", "192.0.2.2/31"}, balancers()[0].AllowedCIDRs); diff != "" {
 		t.Errorf("allowed prefixes mismatch after a change (-want +got):\n%s", diff)

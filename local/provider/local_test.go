@@ -122,8 +122,8 @@ func (l *landscape) setCluster(t *testing.T) {
 	})
 }
 
-// ask creates the object with a request, or updates the existing object and requests an operation.
-func (l *landscape) ask(t *testing.T, obj extensionsv1alpha1.Object, operation string) {
+// request creates the object with a request, or updates the existing object and requests an operation.
+func (l *landscape) request(t *testing.T, obj extensionsv1alpha1.Object, operation string) {
 	t.Helper()
 	annotations := maps.Clone(obj.GetAnnotations())
 	if annotations == nil {

@@ -121,7 +121,7 @@ func (l *landscape) waitForBuild(t *testing.T, w *extensionsv1alpha1.Worker) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	eventually(t, func() string {
 		if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
 			return err.Error()
@@ -148,7 +148,7 @@ func TestMachines(t *testing.T) {
 	l.startKubelets(t)
 	infra, osc := l.infrastructure(), l.osc()
 	for _, obj := range []extensionsv1alpha1.Object{infra, osc} {
-		l.ask(t, obj, extensionsv1alpha1.OperationReconcile)
+		l.request(t, obj, extensionsv1alpha1.OperationReconcile)
 		l.succeeded(t, obj)
 	}
 
@@ -171,7 +171,7 @@ func TestMachines(t *testing.T) {
 
 	// A new image replaces the machines, and their old classes are deleted.
 	w.Spec.Pools[0].MachineImage.Version, w.Spec.Pools[0].NodeAgentSecretName = "1.1.0", ptr.To("key-2")
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
 	if got := l.images(t); !slices.Equal(got, []string{"hortus.dev/machine:1.1.0", "hortus.dev/machine:1.1.0"}) {
 		t.Fatalf("images of the instances after the update are %q", got)
@@ -184,7 +184,7 @@ func TestMachines(t *testing.T) {
 	// An exceeded quota is reported with its code, and the machines are created as soon as it is raised.
 	l.setInstanceQuota(t, 2)
 	w.Spec.Pools[0].Minimum, w.Spec.Pools[0].Maximum = 3, 3
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	eventually(t, func() string {
 		if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
 			return err.Error()
@@ -261,7 +261,7 @@ func (l *landscape) updateInPlace(t *testing.T, w *extensionsv1alpha1.Worker) {
 		DisableHealthTimeout: ptr.To(true),
 	}
 	w.Spec.Pools = append(w.Spec.Pools, pool)
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
 	before := l.providerIDs(t, pool.Name)
 	hash := w.Status.InPlaceUpdates.WorkerPoolToHashMap[pool.Name]
@@ -270,7 +270,7 @@ func (l *landscape) updateInPlace(t *testing.T, w *extensionsv1alpha1.Worker) {
 	}
 
 	w.Spec.Pools[1].MachineImage.Version = "1.0.0"
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	eventually(t, func() string {
 		l.actAsNodeAgents(t)
 		if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {

@@ -143,11 +143,11 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 	l.startKubelets(t)
 	infra, osc := l.infrastructure(), l.osc()
 	for _, obj := range []extensionsv1alpha1.Object{infra, osc} {
-		l.ask(t, obj, extensionsv1alpha1.OperationReconcile)
+		l.request(t, obj, extensionsv1alpha1.OperationReconcile)
 		l.succeeded(t, obj)
 	}
 	w := l.worker(infra)
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
 	before := l.identities(t)
 	if len(before) != 2 {
@@ -156,7 +156,7 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 
 	// As in the flow, no machine controller runs when the machine objects are deleted.
 	stop()
-	l.ask(t, w, extensionsv1alpha1.OperationMigrate)
+	l.request(t, w, extensionsv1alpha1.OperationMigrate)
 	l.succeeded(t, w)
 	state := l.machineState(t)
 	l.forgetMachines(t)
@@ -166,7 +166,7 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 	}
 
 	w = l.worker(infra)
-	l.ask(t, w, extensionsv1alpha1.OperationWaitForState)
+	l.request(t, w, extensionsv1alpha1.OperationWaitForState)
 	raw, err := worker.EncodeState(state)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestMachinesSurviveAMigration(t *testing.T) {
 	if err := l.Client.Status().Patch(t.Context(), w, client.MergeFrom(withoutState)); err != nil {
 		t.Fatal(err)
 	}
-	l.ask(t, w, extensionsv1alpha1.OperationRestore)
+	l.request(t, w, extensionsv1alpha1.OperationRestore)
 	eventually(t, func() string { // The actuator starts the controllers when the objects exist.
 		list := &machinev1alpha1.MachineDeploymentList{}
 		if err := l.Client.List(t.Context(), list, client.InNamespace(l.namespace)); err != nil || len(list.Items) < 2 {
@@ -257,7 +257,7 @@ func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 	var objects []extensionsv1alpha1.Object
 	for _, kind := range kinds {
 		o := kind()
-		l.ask(t, o, extensionsv1alpha1.OperationReconcile)
+		l.request(t, o, extensionsv1alpha1.OperationReconcile)
 		l.succeeded(t, o)
 		objects = append(objects, o)
 	}
@@ -267,7 +267,7 @@ func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 	}
 	for _, o := range objects {
 		state := o.GetDefaultStatus().State
-		l.ask(t, o, extensionsv1alpha1.OperationMigrate)
+		l.request(t, o, extensionsv1alpha1.OperationMigrate)
 		l.succeeded(t, o)
 		if diff := cmp.Diff(state, o.GetDefaultStatus().State); diff != "" {
 			t.Errorf("state of %T after its migration mismatch (-want +got):\n%s", o, diff)
@@ -282,8 +282,8 @@ func TestMigrationLeavesTheOutsideAlone(t *testing.T) {
 	}
 	for i, kind := range kinds {
 		o := kind()
-		l.ask(t, o, extensionsv1alpha1.OperationWaitForState)
-		l.ask(t, o, extensionsv1alpha1.OperationRestore)
+		l.request(t, o, extensionsv1alpha1.OperationWaitForState)
+		l.request(t, o, extensionsv1alpha1.OperationRestore)
 		l.succeeded(t, o)
 		if diff := cmp.Diff(objects[i].GetDefaultStatus().ProviderStatus, o.GetDefaultStatus().ProviderStatus); diff != "" {
 			t.Errorf("provider status of %T after its restore mismatch (-want +got):\n%s", o, diff)

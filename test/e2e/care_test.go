@@ -79,7 +79,7 @@ func checkCare(t *testing.T) {
 	awaitShoot(t, "two", "conditions and constraints to be True again", allWell)
 }
 
-// allWell tells whether a Shoot's conditions are True, and the constraints that are always shown.
+// allWell reports whether a Shoot's conditions are True, and the constraints that are always shown.
 func allWell(o *unstructured.Unstructured) bool {
 	return wellWithoutNodes(o) && conditionOf(o, "conditions", "EveryNodeReady")["status"] == "True"
 }
@@ -174,12 +174,12 @@ func conditionOf(o *unstructured.Unstructured, list, name string) map[string]any
 	return nil
 }
 
-// nodeReady tells whether a Node is ready.
+// nodeReady reports whether a Node is ready.
 func nodeReady(o *unstructured.Unstructured) bool {
 	return conditionOf(o, "conditions", string(corev1.NodeReady))["status"] == "True"
 }
 
-// podReady tells whether a Pod is ready and not being deleted.
+// podReady reports whether a Pod is ready and not being deleted.
 func podReady(o *unstructured.Unstructured) bool {
 	return o.GetDeletionTimestamp() == nil && conditionOf(o, "conditions", string(corev1.PodReady))["status"] == "True"
 }

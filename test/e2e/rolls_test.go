@@ -19,7 +19,8 @@ type pooled struct{ name, kubeconfig string }
 
 // roll says which machines a change replaces.
 type roll struct {
-	// patch is a list of operations of a JSON patch, without brackets. asks is the value of the annotation for operations.
+	// patch is a list of operations of a JSON patch, without brackets. The other field has the value of the
+	// annotation for operations.
 	patch, asks string
 	// done says whether the requested change is complete, in addition to the success of the Shoot. Nil: always.
 	done func(*unstructured.Unstructured) bool

@@ -307,7 +307,7 @@ func as(t *testing.T, admin, name string, who *clientcmdapi.AuthInfo) string {
 	return path
 }
 
-// refusedByAPI tells whether it was the API server that rejected the request.
+// refusedByAPI reports whether it was the API server that rejected the request.
 func refusedByAPI(out string) bool {
 	for _, sign := range []string{"forbidden", "Forbidden", "denied request"} {
 		if strings.Contains(out, sign) {

@@ -30,7 +30,7 @@ import (
 	"hortus.dev/hortus/internal/pki"
 )
 
-// TestChartsComeFromRegistries installs an extension whose chart is in a registry that asks for a password and has a
+// TestChartsComeFromRegistries installs an extension whose chart is in a registry that requires a password and has a
 // certificate of its own CA; changes it to a tag that does not exist, then to one that does; and removes it.
 func TestChartsComeFromRegistries(t *testing.T) {
 	story(t, firstSeed)

@@ -311,7 +311,7 @@ func awaitPool(t *testing.T, kubeconfig, pool string, size int, image string) {
 	})
 }
 
-// updated tells whether a node runs an image and accepts pods, and has none of the labels of an update.
+// updated reports whether a node runs an image and accepts pods, and has none of the labels of an update.
 func updated(n *corev1.Node, image string) bool {
 	for _, label := range []string{labelCandidate, labelSelected, labelResult} {
 		if _, found := n.Labels[label]; found {

@@ -50,7 +50,7 @@ func TestMinorsByMaintenance(t *testing.T) {
 				end = expire(t, hop.from, 5*time.Second)
 			}
 			counts := watchCounts(t, pods, "app=guarded", podReady)
-			time.Sleep(time.Until(end)) // The version has expired then.
+			time.Sleep(time.Until(end)) // Real time: the version expires.
 			w.during(t, "the update to "+hop.to, updateGap, func() {
 				kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
 				awaitShoot(t, name, "Kubernetes "+hop.to, func(o *unstructured.Unstructured) bool {

@@ -107,6 +107,6 @@ func outage(t *testing.T, length time.Duration) {
 	t.Helper()
 	select {
 	case <-t.Context().Done():
-	case <-time.After(length):
+	case <-time.After(length): // Real time: the fault lasts.
 	}
 }

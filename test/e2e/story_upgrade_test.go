@@ -107,7 +107,7 @@ func TestReleaseIsUpgraded(t *testing.T) {
 	})
 }
 
-// awaitVersion waits until gardenlets of the version have done what the Shoot asks for.
+// awaitVersion waits until gardenlets of the version have done what the Shoot requests.
 func awaitVersion(t *testing.T, name, version string) {
 	t.Helper()
 	awaitShoot(t, name, "an operation of version "+version+" that succeeded", func(o *unstructured.Unstructured) bool {

@@ -170,7 +170,7 @@ func pause(ctx context.Context) {
 func pauseFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(d):
+	case <-time.After(d): // Real time: between attempts.
 	}
 }
 

@@ -53,7 +53,7 @@ type Environment struct {
 	stop    context.CancelFunc // Stops our own API server.
 	stopped chan error         // Receives its end. Nil without it.
 	address string             // Its address.
-	// seeds is set if the kube-apiserver asks our API server to authorize gardenlets.
+	// seeds is set if our API server authorizes gardenlets for the kube-apiserver.
 	seeds *seedAuthorizer
 	// roles ensures that the roles of the garden are applied once.
 	roles      sync.Once
@@ -86,14 +86,14 @@ func WithGardenAPI(configure ...func(*apiserver.Options)) Option {
 	return func(o *options) { o.gardenAPI, o.configure = true, append(o.configure, configure...) }
 }
 
-// WithSeedAuthorizer starts our own API server, too, and makes the kube-apiserver ask it to authorize gardenlets, as in
+// WithSeedAuthorizer starts our own API server, too, and makes it authorize gardenlets for the kube-apiserver, as in
 // production.
 func WithSeedAuthorizer() Option {
 	return func(o *options) { o.gardenAPI, o.authorizer = true, true }
 }
 
 // WithSeedsAuthorizedOnce leaves the authorization of gardenlets to the kube-apiserver, which has just decided about
-// the same request when it reaches our API server, and lets every client ask for these decisions. For packages that
+// the same request when it reaches our API server, and lets every client request these decisions. For packages that
 // test the work of gardenlets, not their permissions: every decision is a request to the kube-apiserver and one back.
 func WithSeedsAuthorizedOnce() Option {
 	return WithGardenAPI(func(o *apiserver.Options) {

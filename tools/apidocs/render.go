@@ -129,7 +129,7 @@ func cell(text string) string {
 func renderIndex(packages []*apiPackage) []byte {
 	var out bytes.Buffer
 	out.WriteString(generated + "# API reference\n\n")
-	out.WriteString("Required: the field has no default and may not be missing; validation asks for more. `kubectl explain` shows the same texts.\n\n")
+	out.WriteString("Required: the field has no default and may not be missing; validation requires more. `kubectl explain` shows the same texts.\n\n")
 	out.WriteString("| group and version | kinds |\n|---|---|\n")
 	for _, p := range packages {
 		links := make([]string, len(p.kinds))

@@ -212,7 +212,7 @@ func inForce(specs *ast.CompositeLit, minor int) (locked string, known bool) {
 	return locked, best >= 0
 }
 
-// collectVersions reads the API versions that the API server serves or can be told to serve.
+// collectVersions reads the API versions that the API server serves or can be configured to serve.
 func (r *release) collectVersions(kubernetes, api string) error {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(kubernetes, "pkg/controlplane/instance.go"), nil,
 		parser.SkipObjectResolution)

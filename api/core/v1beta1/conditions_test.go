@@ -27,7 +27,7 @@ func TestSetCondition(t *testing.T) {
 			set:  condition("True", "a"),
 			want: []Condition{at(condition("True", "a"), now, now)},
 		},
-		"beside another": {
+		"next to another": {
 			list: []Condition{other}, set: condition("True", "a"),
 			want: []Condition{at(condition("True", "a"), now, now), other},
 		},

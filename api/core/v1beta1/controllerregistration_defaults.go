@@ -6,12 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	extensionKind               = "Extension"
-	selfHostedShootExposureKind = "SelfHostedShootExposure"
-
-	extensionReconcileTimeout = 3 * time.Minute
-)
+const extensionReconcileTimeout = 3 * time.Minute
 
 // SetDefaultsControllerRegistration fills the empty fields of a ControllerRegistration that have a default.
 func SetDefaultsControllerRegistration(registration *ControllerRegistration) {

@@ -6,25 +6,55 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// Kinds that an extension may serve. The package extensions/v1alpha1, which imports this one, exports them for others.
+const (
+	backupBucketKind            = "BackupBucket"
+	backupEntryKind             = "BackupEntry"
+	bastionKind                 = "Bastion"
+	containerRuntimeKind        = "ContainerRuntime"
+	controlPlaneKind            = "ControlPlane"
+	dnsRecordKind               = "DNSRecord"
+	extensionKind               = "Extension"
+	infrastructureKind          = "Infrastructure"
+	networkKind                 = "Network"
+	operatingSystemConfigKind   = "OperatingSystemConfig"
+	selfHostedShootExposureKind = "SelfHostedShootExposure"
+	workerKind                  = "Worker"
+)
+
+// extensionKinds has a row for each kind, sorted. The label prefix is empty if it is that of most kinds.
+var extensionKinds = []struct{ kind, labelPrefix string }{
+	{backupBucketKind, LabelPrefixProvider}, // Its type is that of a provider, as with the others that have this prefix.
+	{backupEntryKind, LabelPrefixProvider},
+	{bastionKind, LabelPrefixProvider},
+	{containerRuntimeKind, ""},
+	{controlPlaneKind, LabelPrefixProvider},
+	{dnsRecordKind, ""},
+	{extensionKind, LabelPrefixExtension},
+	{infrastructureKind, LabelPrefixProvider},
+	{networkKind, LabelPrefixNetworking},
+	{operatingSystemConfigKind, ""},
+	{selfHostedShootExposureKind, ""},
+	{workerKind, LabelPrefixProvider},
+}
+
 // ExtensionKinds returns the kinds that an extension may serve, sorted: those of the extension contract but Cluster, on
 // which no extension acts. SelfHostedShootExposure may be registered, too, without effect.
 func ExtensionKinds() []string {
-	return []string{
-		"BackupBucket", "BackupEntry", "Bastion", "ContainerRuntime", "ControlPlane", "DNSRecord", extensionKind,
-		"Infrastructure", "Network", "OperatingSystemConfig", selfHostedShootExposureKind, "Worker",
+	kinds := make([]string, 0, len(extensionKinds))
+	for _, row := range extensionKinds {
+		kinds = append(kinds, row.kind)
 	}
+	return kinds
 }
 
 // LabelPrefixOfKind returns the prefix of labels of objects that use an extension for the kind. The type follows, the
 // value is "true". It is the kind in lower case, a dot and extensions.gardener.cloud, with historical exceptions.
 func LabelPrefixOfKind(kind string) string {
-	switch kind {
-	case "BackupBucket", "BackupEntry", "Bastion", "ControlPlane", "Infrastructure", "Worker":
-		return LabelPrefixProvider // Their type is that of a provider.
-	case "Network":
-		return LabelPrefixNetworking
-	case extensionKind:
-		return LabelPrefixExtension
+	for _, row := range extensionKinds {
+		if row.kind == kind && row.labelPrefix != "" {
+			return row.labelPrefix
+		}
 	}
 	return strings.ToLower(kind) + ".extensions.gardener.cloud/"
 }
@@ -44,30 +74,30 @@ func (s *Shoot) UsedExtensions() []UsedExtension {
 	spec := &s.Spec
 	var used usedExtensions
 	if s.HasWorkers() {
-		for _, kind := range []string{"ControlPlane", "Infrastructure", "Worker"} {
+		for _, kind := range []string{controlPlaneKind, infrastructureKind, workerKind} {
 			used.add(kind, spec.Provider.Type, specPath.Child("provider", "type"))
 		}
 		if spec.Networking != nil {
-			used.add("Network", deref(spec.Networking.Type), specPath.Child("networking", "type"))
+			used.add(networkKind, deref(spec.Networking.Type), specPath.Child("networking", "type"))
 		}
 	}
 	for i, worker := range spec.Provider.Workers {
 		path := specPath.Child("provider", "workers").Index(i)
 		if worker.Machine.Image != nil {
-			used.add("OperatingSystemConfig", worker.Machine.Image.Name, path.Child("machine", "image", "name"))
+			used.add(operatingSystemConfigKind, worker.Machine.Image.Name, path.Child("machine", "image", "name"))
 		}
 		if worker.CRI == nil {
 			continue
 		}
 		for j, runtime := range worker.CRI.ContainerRuntimes {
-			used.add("ContainerRuntime", runtime.Type, path.Child("cri", "containerRuntimes").Index(j).Child("type"))
+			used.add(containerRuntimeKind, runtime.Type, path.Child("cri", "containerRuntimes").Index(j).Child("type"))
 		}
 	}
 	used.addEnabled(spec.Extensions)
 	if spec.DNS != nil {
 		for i, provider := range spec.DNS.Providers {
 			if t := deref(provider.Type); t != DNSUnmanaged {
-				used.add("DNSRecord", t, specPath.Child("dns", "providers").Index(i).Child("type"))
+				used.add(dnsRecordKind, t, specPath.Child("dns", "providers").Index(i).Child("type"))
 			}
 		}
 	}
@@ -80,17 +110,17 @@ func (s *Seed) UsedExtensions() []UsedExtension {
 	spec := &s.Spec
 	var used usedExtensions
 	if spec.Backup != nil {
-		used.add("BackupBucket", spec.Backup.Provider, specPath.Child("backup", "provider"))
-		used.add("BackupEntry", spec.Backup.Provider, specPath.Child("backup", "provider"))
+		used.add(backupBucketKind, spec.Backup.Provider, specPath.Child("backup", "provider"))
+		used.add(backupEntryKind, spec.Backup.Provider, specPath.Child("backup", "provider"))
 	}
 	if spec.DNS.Provider != nil {
-		used.add("DNSRecord", spec.DNS.Provider.Type, specPath.Child("dns", "provider", "type"))
+		used.add(dnsRecordKind, spec.DNS.Provider.Type, specPath.Child("dns", "provider", "type"))
 	}
 	if spec.DNS.Internal != nil {
-		used.add("DNSRecord", spec.DNS.Internal.Type, specPath.Child("dns", "internal", "type"))
+		used.add(dnsRecordKind, spec.DNS.Internal.Type, specPath.Child("dns", "internal", "type"))
 	}
 	for i, domain := range spec.DNS.Defaults {
-		used.add("DNSRecord", domain.Type, specPath.Child("dns", "defaults").Index(i).Child("type"))
+		used.add(dnsRecordKind, domain.Type, specPath.Child("dns", "defaults").Index(i).Child("type"))
 	}
 	used.addEnabled(spec.Extensions)
 	return used

@@ -416,8 +416,8 @@ const (
 // NodeAgentLeasePrefix begins the name of a node agent's Lease in kube-system of a Shoot; the name of its Node follows.
 const NodeAgentLeasePrefix = "gardener-node-agent-"
 
-// Claims are rights, in a Shoot, to no real resource: a machine may set on its Node what it may claim. Admission asks
-// for them.
+// Claims are rights, in a Shoot, to no real resource: a machine may set on its Node what it may claim. Admission checks
+// them.
 const (
 	ClaimGroup = "worker.gardener.cloud"
 	ClaimVerb  = "claim"

@@ -89,7 +89,7 @@ func TestChangedIsTold(t *testing.T) {
 			}
 		default:
 			if want {
-				t.Errorf("%s is not told", what)
+				t.Errorf("%s is not reported", what)
 			}
 		}
 	}

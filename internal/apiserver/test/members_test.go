@@ -250,12 +250,12 @@ func TestKubeconfigsOfMembers(t *testing.T) {
 		kubeconfig, err := issue(as, shoot)
 		if tc.want == "" {
 			if !apierrors.IsForbidden(err) {
-				t.Errorf("%s asks for %s: %v", tc.who, tc.request, err)
+				t.Errorf("%s requests %s: %v", tc.who, tc.request, err)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s asks for %s: %v", tc.who, tc.request, err)
+			t.Errorf("%s requests %s: %v", tc.who, tc.request, err)
 			continue
 		}
 		config, err := clientcmd.Load(kubeconfig)

@@ -27,7 +27,7 @@ import (
 
 const user, password = "reader", "hush-hush"
 
-// server is a registry with TLS that asks for a password.
+// server is a registry with TLS that requests a password.
 type server struct {
 	*httptest.Server
 	requests atomic.Int64
@@ -139,7 +139,7 @@ func TestPull(t *testing.T) {
 			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("error %v, want %q in it", err, tc.want)
 			case err != nil && strings.Contains(err.Error(), password):
-				t.Errorf("the error tells the password: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestChartsAreKept(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q", reference, got, err, want)
 		}
 		if asked := s.requests.Load() > before; asked != asks {
-			t.Errorf("%s: the registry was asked: %t, want %t", reference, asked, asks)
+			t.Errorf("%s: the registry was called: %t, want %t", reference, asked, asks)
 		}
 	}
 	fixed := "charts/dns@" + first.String()

@@ -390,9 +390,9 @@ func TestAsks(t *testing.T) {
 		"no control plane": {shoot: shoot("a", "", ""), err: "no control plane yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := (&command{to: "b", sourceIsDead: tc.dead}).asks(tc.shoot)
+			got, err := (&command{to: "b", sourceIsDead: tc.dead}).needsRequest(tc.shoot)
 			if got != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-				t.Errorf("asks() = %v, %v; want %v, %q", got, err, tc.want, tc.err)
+				t.Errorf("needsRequest() = %v, %v; want %v, %q", got, err, tc.want, tc.err)
 			}
 		})
 	}

@@ -61,7 +61,7 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 	if err := garden.Get(ctx, key, s); err != nil {
 		return fmt.Errorf("read Shoot %s: %w", key, err)
 	}
-	ask, err := c.asks(s)
+	ask, err := c.needsRequest(s)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,8 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 	return nil
 }
 
-// asks reports whether the API server must be sent a request for the move.
-func (c *command) asks(s *corev1beta1.Shoot) (bool, error) {
+// needsRequest reports whether the API server must be sent a request for the move.
+func (c *command) needsRequest(s *corev1beta1.Shoot) (bool, error) {
 	bound, on := ptr.Deref(s.Spec.SeedName, ""), ptr.Deref(s.Status.SeedName, "")
 	switch {
 	case on == "" && c.sourceIsDead && bound != "":

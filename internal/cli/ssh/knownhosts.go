@@ -14,9 +14,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// knownHosts records host keys of nodes, for later connections to those that publish none or cannot be asked. Each line
-// has the UID of the Shoot and the name or the address of the node, and the key as in a file of authorized keys. The
-// UID is needed because Shoots may use the same addresses. The last line for a name counts.
+// knownHosts records host keys of nodes, for later connections to those that publish none or cannot be reached. Each
+// line has the UID of the Shoot and the name or the address of the node, and the key as in a file of authorized keys.
+// The UID is needed because Shoots may use the same addresses. The last line for a name counts.
 type knownHosts struct{ path string }
 
 // hostKeyCheck is how to check a host key.
@@ -36,7 +36,7 @@ func defaultKnownHosts() string {
 }
 
 // check returns the check of a node's host key: against the published one, otherwise against the one recorded for the
-// first name. A published key is recorded for all names, so is a first key if the node has been asked for one.
+// first name. A published key is recorded for all names, so is a first key if it was read from the node.
 func (k knownHosts) check(names []string, p publication, notices io.Writer) (hostKeyCheck, error) {
 	if p.key != nil {
 		return checkFor(p.key, "published by the node", func() {

@@ -40,7 +40,7 @@ func Validate(shoot, old *corev1beta1.Shoot, profile *corev1beta1.CloudProfileSp
 	return errs
 }
 
-// notOffered names a value and what there is instead. none tells where there is nothing at all.
+// notOffered names a value and what there is instead. none describes where there is nothing at all.
 func notOffered(path *field.Path, value string, offered []string, none string) *field.Error {
 	err := field.NotSupported(path, value, offered)
 	if len(offered) == 0 {

@@ -25,7 +25,8 @@ func (c *check) worker(worker, old *corev1beta1.Worker, path *field.Path) field.
 	return append(errs, c.reserved(worker, old, path)...)
 }
 
-// volumes checks the disks that are new or changed. What a machine type asks of its storage is about the first disk.
+// volumes checks the disks that are new or changed. What a machine type requires of its storage is about the first
+// disk.
 func (c *check) volumes(worker, old *corev1beta1.Worker, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	changed := func(typeName *string, size string, typeBefore *string, sizeBefore string) bool {

@@ -16,7 +16,7 @@ type systemUser struct {
 	name string
 	// master: the user is in system:masters, whose requests the server authorizes before any webhook.
 	master bool
-	// atKubelets: the user sends requests to kubelets only, which ask the server whether they are authorized.
+	// atKubelets: the user sends requests to kubelets only, which have the server authorize them.
 	atKubelets bool
 }
 

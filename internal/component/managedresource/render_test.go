@@ -50,7 +50,7 @@ func TestReady(t *testing.T) {
 		want     bool
 	}{
 		"everything is as it should be":  {func(*resourcesv1alpha1.ManagedResource) {}, "sum", true},
-		"the checksum is not asked for":  {func(*resourcesv1alpha1.ManagedResource) {}, "", true},
+		"the checksum is not requested":  {func(*resourcesv1alpha1.ManagedResource) {}, "", true},
 		"other content has been applied": {func(*resourcesv1alpha1.ManagedResource) {}, "newer", false},
 		"a newer spec has not been observed": {
 			func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 3 }, "sum", false,

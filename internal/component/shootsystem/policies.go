@@ -43,7 +43,7 @@ func policies() []client.Object {
 	return []client.Object{
 		&networkingv1.NetworkPolicy{
 			ObjectMeta: describe("allow-dns",
-				"Everybody may ask the cluster's DNS servers, which ask those of the node and the API server."),
+				"All pods may query the cluster's DNS servers, which query those of the node and the API server."),
 			Spec: networkingv1.NetworkPolicySpec{
 				PodSelector: dns,
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
@@ -72,10 +72,10 @@ func policies() []client.Object {
 				},
 			},
 		},
-		out("allow-to-dns", "Labelled pods may ask the cluster's DNS servers.", resourcesv1alpha1.LabelNetworkPolicyToDNS,
+		out("allow-to-dns", "Labelled pods may query the cluster's DNS servers.", resourcesv1alpha1.LabelNetworkPolicyToDNS,
 			toDNS),
 		out("allow-to-apiserver",
-			"Labelled pods may reach the API server, whose address they may ask of the DNS servers of the node.",
+			"Labelled pods may reach the API server, whose address they may query from the DNS servers of the node.",
 			labelToAPIServer, everywhere(tcp(443), udp(53), tcp(53))),
 		out("allow-to-kubelet", "Labelled pods may reach kubelets.", labelToKubelet, everywhere(tcp(kubeletPort))),
 		out("allow-to-public-networks", "Labelled pods may reach public addresses.",

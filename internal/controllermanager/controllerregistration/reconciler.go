@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -164,8 +165,8 @@ func (r *Reconciler) neededByBuckets(ctx context.Context, s *corev1beta1.Seed) (
 	}
 	needed := Set{}
 	for i := range buckets.Items {
-		needed.add("BackupBucket", buckets.Items[i].Spec.Provider.Type)
-		needed.add("BackupEntry", buckets.Items[i].Spec.Provider.Type)
+		needed.add(extensionsv1alpha1.BackupBucketKind, buckets.Items[i].Spec.Provider.Type)
+		needed.add(extensionsv1alpha1.BackupEntryKind, buckets.Items[i].Spec.Provider.Type)
 	}
 	return needed, nil
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 )
 
 // KindType is a kind and type of extension object, for example Infrastructure and local.
@@ -46,7 +47,7 @@ func (n Needed) includes(resource corev1beta1.ControllerResource) bool {
 	kindType := KindType{resource.Kind, resource.Type}
 	_, bySeed := n.BySeed[kindType]
 	_, byShoots := n.ByShoots[kindType]
-	if resource.Kind == "Extension" {
+	if resource.Kind == extensionsv1alpha1.ExtensionKind {
 		bySeed = bySeed && slices.Contains(resource.ClusterCompatibility, corev1beta1.ClusterTypeSeed)
 		byShoots = byShoots && slices.Contains(resource.ClusterCompatibility, corev1beta1.ClusterTypeShoot)
 	}

@@ -106,8 +106,8 @@ func TestExtensionsAreForShootsOrSeeds(t *testing.T) {
 		needed           Needed
 		want             bool
 	}{
-		"a Shoot asks":                   {compatible: forShoots, needed: Needed{ByShoots: asked}, want: true},
-		"a seed asks":                    {compatible: forSeeds, needed: Needed{BySeed: asked}, want: true},
+		"a Shoot needs it":               {compatible: forShoots, needed: Needed{ByShoots: asked}, want: true},
+		"a seed needs it":                {compatible: forSeeds, needed: Needed{BySeed: asked}, want: true},
 		"it is for both":                 {compatible: both, needed: Needed{BySeed: asked}, want: true},
 		"a Shoot requests one for seeds": {compatible: forSeeds, needed: Needed{ByShoots: asked}},
 		"a seed requests one for Shoots": {compatible: forShoots, needed: Needed{BySeed: asked}},

@@ -287,7 +287,7 @@ func TestSimulateCertificatesOfGardenlets(t *testing.T) {
 	}, func(w *sim.World, garden *sim.Cluster) {
 		garden.Add(seed("a"))
 		w.Change("renew", garden, create(request("renewal", "a", "a")))
-		w.Change("ask for another", garden, create(request("other", "a", "b")))
+		w.Change("request another", garden, create(request("other", "a", "b")))
 		w.Change("delete the seed", garden, remove(seed("a")))
 		w.Change("renew again", garden, create(request("late", "a", "a")))
 		verdict := func(name string) string {

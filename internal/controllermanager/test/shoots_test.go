@@ -49,7 +49,7 @@ func TestSimulateMaintenance(t *testing.T) {
 			current := shoot("s")
 			return is(!changed || garden.Exists(current) && current.Spec.Purpose != nil, "purpose is gone")
 		})
-		w.Change("ask for a maintenance", garden, func(context.Context, client.Client) error {
+		w.Change("request a maintenance", garden, func(context.Context, client.Client) error {
 			return garden.Edit(s, func() {
 				s.Annotations = map[string]string{corev1beta1.AnnotationOperation: corev1beta1.OperationMaintain}
 			})

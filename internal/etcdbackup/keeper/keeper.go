@@ -215,7 +215,7 @@ func (k *Keeper) verify(ctx context.Context) error {
 	return err
 }
 
-// hash asks etcd for its checksum at a revision; nil if it has been compacted.
+// hash reads the checksum of etcd at a revision; nil if it has been compacted.
 func (k *Keeper) hash(ctx context.Context, revision int64) *archive.Hash {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()

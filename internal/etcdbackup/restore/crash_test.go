@@ -202,7 +202,8 @@ func TestKilledEtcdIsNotBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Duration(i) * 30 * time.Millisecond) // Etcd writes its database file every 100 ms.
+		// Etcd writes its database file every 100 ms.
+		time.Sleep(time.Duration(i) * 30 * time.Millisecond) // Real time: kills between and during writes.
 		server.Kill()
 		if err := os.WriteFile(server.DataDir+".epoch", []byte(`{"epoch":1,"starts":9}`), 0o600); err != nil {
 			t.Fatal(err)

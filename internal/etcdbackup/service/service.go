@@ -49,11 +49,11 @@ func Handler(t Taker, g prometheus.Gatherer, o Owner) http.Handler {
 	if o != nil {
 		mux.HandleFunc("PUT /v1/confirmation", func(w http.ResponseWriter, r *http.Request) {
 			var c etcdbackup.Confirmation
-			told(w, r, &c, func() error { return o.Confirm(c.Epoch) }, t)
+			act(w, r, &c, func() error { return o.Confirm(c.Epoch) }, t)
 		})
 		mux.HandleFunc("POST /v1/activation", func(w http.ResponseWriter, r *http.Request) {
 			var a etcdbackup.Activation
-			told(w, r, &a, func() error { return o.Activate(a.Epoch, a.Holder) }, t)
+			act(w, r, &a, func() error { return o.Activate(a.Epoch, a.Holder) }, t)
 		})
 	}
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, t.Status()) })
@@ -75,13 +75,13 @@ func Handler(t Taker, g prometheus.Gatherer, o Owner) http.Handler {
 	return mux
 }
 
-// told decodes a request, acts on it and answers with the status.
-func told(w http.ResponseWriter, r *http.Request, into any, act func() error, t Taker) {
+// act decodes a request, acts on it and answers with the status.
+func act(w http.ResponseWriter, r *http.Request, into any, do func() error, t Taker) {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
 		http.Error(w, fmt.Sprintf("body: %v", err), http.StatusBadRequest)
 		return
 	}
-	if err := act(); err != nil {
+	if err := do(); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}

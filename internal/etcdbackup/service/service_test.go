@@ -131,7 +131,7 @@ func TestClientAndService(t *testing.T) {
 }
 
 func TestProbesTellNothingElse(t *testing.T) {
-	fails := func(context.Context) error { return errors.New("ask etcd: secret") }
+	fails := func(context.Context) error { return errors.New("query etcd: secret") }
 	answer := func(p service.Probes, path string) (int, string) {
 		w := httptest.NewRecorder()
 		p.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
@@ -143,7 +143,7 @@ func TestProbesTellNothingElse(t *testing.T) {
 		code   int
 		body   string
 	}{
-		"nothing to ask":           {service.Probes{}, "/readyz", 200, "ok"},
+		"nothing to check":         {service.Probes{}, "/readyz", 200, "ok"},
 		"not ready, with a reason": {service.Probes{Ready: fails}, "/readyz", 503, "unavailable"},
 		"not ready, but alive":     {service.Probes{Ready: fails}, "/healthz", 200, "ok"},
 		"not alive":                {service.Probes{Live: fails}, "/healthz", 503, "unavailable"},

@@ -176,7 +176,7 @@ func (s *session) landed(ctx context.Context, err error) error {
 	return nil
 }
 
-// isDue tells whether the pending batch is large enough for a delta, or reaches a revision that was requested. A
+// isDue reports whether the pending batch is large enough for a delta, or reaches a revision that was requested. A
 // request often comes before the events that it waits for; they become one delta, however many answers of the watch
 // they take.
 func (s *session) isDue() bool {

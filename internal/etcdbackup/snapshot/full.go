@@ -104,8 +104,8 @@ func (s *session) writeFull(ctx context.Context, o chain.Object) (size int64, er
 	return counted.bytes, to.Close()
 }
 
-// hash asks etcd for the checksum of its keys at a revision. A full snapshot is usable without it, so errors, such as a
-// compaction in the meantime, do not matter.
+// hash reads from etcd the checksum of its keys at a revision. A full snapshot is usable without it, so errors, such as
+// a compaction in the meantime, do not matter.
 func (s *session) hash(ctx context.Context, revision int64) *archive.Hash {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()

@@ -63,7 +63,7 @@ func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 		Name: c.Name, PeerURL: c.PeerURL, First: c.First, HasData: state == restore.DataFine,
 		Broken: state == restore.DataBroken,
 	}
-	f.Peers = c.ask(ctx)
+	f.Peers = c.statuses(ctx)
 	if slices.ContainsFunc(f.Peers, func(p Peer) bool { return p.Runs }) {
 		f.Members, err = c.members(ctx)
 		if err != nil {
@@ -81,8 +81,8 @@ func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 	return d, nil
 }
 
-// ask requests the status of the other members from their processes.
-func (c *Cluster) ask(ctx context.Context) []Peer {
+// statuses requests the status of the other members from their processes.
+func (c *Cluster) statuses(ctx context.Context) []Peer {
 	peers := make([]Peer, len(c.Peers))
 	var group sync.WaitGroup
 	for i, address := range c.Peers {

@@ -21,6 +21,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/etcdtest"
 	"hortus.dev/hortus/internal/etcdbackup/store"
 	"hortus.dev/hortus/internal/etcdmember/configuration"
+	"hortus.dev/hortus/internal/etcdmember/fence"
 	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
@@ -301,33 +302,27 @@ func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
 // TestEtcdIsFenced makes the bucket unreachable.
 func TestEtcdIsFenced(t *testing.T) {
 	s := newSeed(t, t.TempDir())
-	r := s.run("--epoch=1", "--holder=a", "--fence-time=2s")
+	const fenceTime = 2 * time.Second
+	r := s.run("--epoch=1", "--holder=a", "--fence-time="+fenceTime.String())
 	r.awaitState(etcdbackup.EtcdRunning)
 	r.mustPut("a", "1")
 	r.mustSave()
 	if err := os.Rename(s.bucket, s.bucket+".gone"); err != nil {
 		t.Fatal(err)
 	}
-	confirmed, stop := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(confirmed)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(200 * time.Millisecond):
-				_ = r.service.Confirm(context.Background(), 1)
-			}
+	// The garden suffices: etcd still runs when the last confirmation of the bucket has expired.
+	for expiry := fence.Monotonic() + fenceTime; ; time.Sleep(50 * time.Millisecond) {
+		expired := fence.Monotonic() > expiry
+		if err := r.service.Confirm(context.Background(), 1); err != nil {
+			t.Fatal(err)
 		}
-	}()
-	// The garden suffices: etcd runs for longer than the fence time.
-	for deadline := time.Now().Add(4 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if status, err := r.service.Status(context.Background()); err == nil && status.Etcd.State != etcdbackup.EtcdRunning {
 			t.Fatalf("the garden confirms, but %+v", status.Etcd)
 		}
+		if expired {
+			break
+		}
 	}
-	close(stop)
-	<-confirmed
 	began := time.Now()
 	status := r.awaitState(etcdbackup.EtcdFenced)
 	t.Logf("stopped after %s: %s", time.Since(began), status.Etcd.Message)
@@ -342,7 +337,7 @@ func TestEtcdIsFenced(t *testing.T) {
 	r.stop()
 
 	// A start requires a witness, although the data is fine.
-	r = s.run("--epoch=1", "--holder=a", "--fence-time=2s")
+	r = s.run("--epoch=1", "--holder=a", "--fence-time="+fenceTime.String())
 	r.awaitState(etcdbackup.EtcdWaiting)
 	if err := os.Rename(s.bucket+".gone", s.bucket); err != nil {
 		t.Fatal(err)

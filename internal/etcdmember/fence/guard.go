@@ -90,8 +90,8 @@ func (g *Guard) Changed() <-chan struct{} { return g.changed }
 // Now returns the current time, as Confirm expects it.
 func (g *Guard) Now() time.Duration { return g.monotonic() }
 
-// Confirm records the answer of a witness to a request that was sent at the time asked.
-func (g *Guard) Confirm(w Witness, o Owner, asked time.Duration) error {
+// Confirm records the answer of a witness to a request. sent is when it was sent.
+func (g *Guard) Confirm(w Witness, o Owner, sent time.Duration) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := Successor{Owner: o, Witness: w, Time: g.clock.Now()}
@@ -101,8 +101,8 @@ func (g *Guard) Confirm(w Witness, o Owner, asked time.Duration) error {
 	case o.Epoch < g.owner.Epoch:
 		return fmt.Errorf("epoch: invalid value: %d (this is epoch %d)", o.Epoch, g.owner.Epoch)
 	}
-	if last, ok := g.confirmed[w]; !ok || asked > last {
-		g.confirmed[w] = asked
+	if last, ok := g.confirmed[w]; !ok || sent > last {
+		g.confirmed[w] = sent
 	}
 	g.wake()
 	return nil

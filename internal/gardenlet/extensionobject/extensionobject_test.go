@@ -78,7 +78,7 @@ func TestDue(t *testing.T) {
 		"an older success":       {older, func(*Wanted) {}, time.Second, false},
 		"still an older success": {older, func(*Wanted) {}, minRetry, true},
 		"it has not begun":       {all(older, requests("reconcile")), func(*Wanted) {}, minRetry, false},
-		"somebody asks":          {all(), func(w *Wanted) { w.Force = true }, 0, true},
+		"it is requested":        {all(), func(w *Wanted) { w.Force = true }, 0, true},
 		"failed just now":        {fails, func(*Wanted) {}, time.Second, false},
 		"failed a while ago":     {fails, func(*Wanted) {}, minRetry, true},
 		"failing for an hour": {fails, func(w *Wanted) { w.FailingSince = noon.Add(-time.Hour) }, time.Minute,

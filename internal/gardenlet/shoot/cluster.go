@@ -109,7 +109,7 @@ func writeCluster(ctx context.Context, seed client.Client, desired *extensionsv1
 	return kube.Apply(ctx, seed, desired, fieldOwnerCluster)
 }
 
-// readBeginning reads how the present operation began; zero if the Cluster object does not tell.
+// readBeginning reads how the present operation began; zero if the Cluster object does not record it.
 func readBeginning(ctx context.Context, seed client.Reader, name string) (beginning, error) {
 	current := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := kube.Exists(ctx, seed, current); err != nil {

@@ -118,7 +118,7 @@ func confined(shoot *corev1beta1.Shoot, in DecideInput) bool {
 	return in.Options.InMaintenanceOnly || m != nil && ptr.Deref(m.ConfineSpecUpdateRollout, false)
 }
 
-// notNow is the decision for a Shoot that is not to be reconciled. It is looked at again: nothing else tells that its
+// notNow is the decision for a Shoot that is not to be reconciled. It is looked at again: nothing else reports that its
 // window has opened, that the emergency stop of the seed has ended, or that it is time to try again what has failed.
 func notNow(request maintenance.ReconcileRequest, answer maintenance.Reconciliation, in DecideInput) Decision {
 	d := Decision{Action: Drop, Reason: answer.Reason}

@@ -16,7 +16,8 @@ import (
 )
 
 // pendingUpdates are the pools whose machines do not run the versions in the Shoot's spec, by strategy. The Worker
-// tells by hash what the machines of a pool run; a pool that it does not know yet is being created and needs no update.
+// records by hash what the machines of a pool run; a pool that it does not know yet is being created and needs no
+// update.
 func pendingUpdates(shoot *corev1beta1.Shoot, hashes map[string]string) (auto, manual []string, err error) {
 	for i := range shoot.Spec.Provider.Workers {
 		w := &shoot.Spec.Provider.Workers[i]
@@ -145,7 +146,7 @@ func finished(shoot *corev1beta1.Shoot) bool {
 	return op != nil && op.State == corev1beta1.LastOperationStateSucceeded && shoot.DeletionTimestamp == nil
 }
 
-// rotationWaits tells whether a rotation could not be finished because of pools that were pending.
+// rotationWaits reports whether a rotation could not be finished because of pools that were pending.
 func rotationWaits(shoot *corev1beta1.Shoot) bool {
 	c := shoot.Status.Credentials
 	if c == nil || c.Rotation == nil {

@@ -27,7 +27,7 @@ func operationsOf(shoot *corev1beta1.Shoot) []string {
 	return out
 }
 
-// consumable tells whether a gardenlet starts and then removes an operation.
+// consumable reports whether a gardenlet starts and then removes an operation.
 func consumable(op string) bool {
 	return strings.HasPrefix(op, "rotate-") || strings.HasPrefix(op, corev1beta1.OperationRolloutWorkersPrefix)
 }
@@ -169,19 +169,19 @@ func pendingPools(
 	return out
 }
 
-// mayStart tells whether a rotation in this phase may begin.
+// mayStart reports whether a rotation in this phase may begin.
 func mayStart(phase corev1beta1.CredentialsRotationPhase) bool {
 	return phase == "" || phase == corev1beta1.RotationCompleted
 }
 
-// underWay tells whether a rotation without phases is in progress.
+// underWay reports whether a rotation without phases is in progress.
 func underWay(initiated, completed *metav1.Time) bool {
 	return initiated != nil && (completed == nil || completed.Before(initiated))
 }
 
 // initiation is the time of a rotation that begins now. Times in the status have no fractions, so it is a second later
-// than those of the last rotation, whatever the clock of the gardenlet that had begun it: it tells the credentials of
-// the two apart, and a rotation that begins later than it was completed is in progress.
+// than those of the last rotation, whatever the clock of the gardenlet that had begun it: it distinguishes the
+// credentials of the two, and a rotation that begins later than it was completed is in progress.
 func initiation(now time.Time, last ...*metav1.Time) *metav1.Time {
 	for _, t := range last {
 		if t != nil && now.Before(t.Add(time.Second)) {
@@ -241,7 +241,7 @@ func startEncryptionKey(shoot *corev1beta1.Shoot, now time.Time) {
 	}
 }
 
-// completesByItself tells whether the rotation of the encryption key needs no second request; nil if it does.
+// completesByItself reports whether the rotation of the encryption key needs no second request; nil if it does.
 func completesByItself(shoot *corev1beta1.Shoot) *bool {
 	if v, err := semver.NewVersion(shoot.Spec.Kubernetes.Version); err == nil && !v.LessThan(singleStepEncryptionKey) {
 		return ptr.To(true)

@@ -250,7 +250,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 	if err := seedReady(s.seed, r.Identity.Version); err != nil {
 		// An error would increase the pause with each attempt, so that it would last long after the seed is ready.
 		log.FromContext(ctx).V(1).Info("Waiting for the seed", "reason", err.Error())
-		if d.Begin && upToDate(shoot) { // Its owner has not asked for anything, and nothing is wrong with the Shoot.
+		if d.Begin && upToDate(shoot) { // Its owner has requested nothing, and nothing is wrong with the Shoot.
 			return reconcile.Result{RequeueAfter: seedPeriod}, nil
 		}
 		return reconcile.Result{RequeueAfter: seedPeriod}, r.show(ctx, shoot, d.Operation, err)
@@ -609,7 +609,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	return kube.RemoveFinalizer(ctx, r.Garden, s.shoot, corev1beta1.FinalizerName)
 }
 
-// healed tells whether no extension object reports one of the self-healing codes any more.
+// healed reports whether no extension object reports one of the self-healing codes any more.
 func (r *Reconciler) healed(ctx context.Context, shoot *corev1beta1.Shoot) (bool, error) {
 	objects, err := extensionobject.List(ctx, r.Seed, shoot.Status.TechnicalID, extensionobject.Kinds...)
 	if err != nil {
@@ -622,7 +622,7 @@ func (r *Reconciler) healed(ctx context.Context, shoot *corev1beta1.Shoot) (bool
 	}), nil
 }
 
-// upToDate reports whether the last operation has done everything that the Shoot's owner asks for.
+// upToDate reports whether the last operation has done everything that the Shoot's owner requests.
 func upToDate(shoot *corev1beta1.Shoot) bool {
 	last := shoot.Status.LastOperation
 	return last != nil && last.State == corev1beta1.LastOperationStateSucceeded &&

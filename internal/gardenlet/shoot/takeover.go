@@ -22,9 +22,9 @@ func takenOverHere(shoot *corev1beta1.Shoot, seed string) bool {
 	return shoot.SourceIsDead() && migrating(shoot) && ptr.Deref(shoot.Spec.SeedName, "") == seed
 }
 
-// takeOver makes this seed the owner of a control plane whose seed is gone: first for those who ask the Lease, then for
-// users. From then on it is restored as after a hand-over, or created if there is nothing to restore it from. The word
-// that the seed is gone stays on the Shoot until then: such a Shoot can be deleted.
+// takeOver makes this seed the owner of a control plane whose seed is gone: first for those who read the Lease, then
+// for users. From then on it is restored as after a hand-over, or created if there is nothing to restore it from. The
+// word that the seed is gone stays on the Shoot until then: such a Shoot can be deleted.
 func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (reconcile.Result, error) {
 	ready := corev1beta1.FindCondition(shoot.Status.Constraints, corev1beta1.ShootReadyForMigration)
 	if ready == nil || ready.Status != corev1beta1.ConditionTrue {

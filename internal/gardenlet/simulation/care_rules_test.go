@@ -256,7 +256,7 @@ func (f found) after(old *corev1beta1.Condition) found {
 	return f
 }
 
-// judgeTimes fails unless the times of a condition tell when its status, and when anything of it has changed.
+// judgeTimes fails unless the times of a condition show when its status, and when anything of it has changed.
 func (r *careRun) judgeTimes(c, old *corev1beta1.Condition) error {
 	age := r.Clock().Since(c.LastTransitionTime.Time)
 	isNow := age > -time.Second && age < 2*time.Second

@@ -201,7 +201,7 @@ func answered(i infrastructure) error {
 	return nil
 }
 
-// request asks for an operation.
+// request requests an operation.
 func (c *contract) request(i infrastructure, operation string) {
 	metav1.SetMetaDataAnnotation(&i.ObjectMeta, extensionsv1alpha1.AnnotationOperation, operation)
 	metav1.SetMetaDataAnnotation(&i.ObjectMeta, extensionsv1alpha1.AnnotationTimestamp,
@@ -261,7 +261,7 @@ func (c *contract) next() error {
 	case 3:
 		return edit(extensionsv1alpha1.OperationReconcile, finalizer)
 	case 4:
-		return c.seed.Edit(i, spec) // It asks for nothing.
+		return c.seed.Edit(i, spec) // It requests nothing.
 	}
 	return edit(extensionsv1alpha1.OperationReconcile)
 }
@@ -357,7 +357,7 @@ func (c *contract) settled() error {
 	if at := i.Annotations[extensionsv1alpha1.AnnotationTimestamp]; err != nil && operation(i) == "" &&
 		i.Status.LastError == nil && i.Status.ObservedGeneration != i.Generation &&
 		c.saw(i, func(one call) bool { return one.done && one.timestamp == at }) {
-		return nil // The spec was changed later, and nobody has asked for that.
+		return nil // The spec was changed later, and nobody has requested that.
 	}
 	return err
 }

@@ -58,9 +58,9 @@ func TestSimulateGardenAccess(t *testing.T) {
 			}
 			return s
 		}
-		w.Change("ask for a token", cluster, create(asking("extension-x", "s", "extension-x")))
-		w.Change("ask for the token of another", cluster, create(asking("extension-x", "other", "extension-y")))
-		w.Change("ask for a token elsewhere", cluster, create(asking(controlPlane, "elsewhere", "extension-x")))
+		w.Change("request a token", cluster, create(asking("extension-x", "s", "extension-x")))
+		w.Change("request the token of another", cluster, create(asking("extension-x", "other", "extension-y")))
+		w.Change("request a token elsewhere", cluster, create(asking(controlPlane, "elsewhere", "extension-x")))
 
 		w.Always("only the account of the extension is made", func() error {
 			accounts := &corev1.ServiceAccountList{}

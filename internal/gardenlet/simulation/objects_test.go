@@ -40,7 +40,7 @@ func is(ok bool, format string, a ...any) error {
 }
 
 // ticking is a clock on which time passes between any two readings, as it does outside of a simulation: requests are
-// told apart by their time.
+// distinguished by their time.
 type ticking struct {
 	clock.PassiveClock
 	readings *time.Duration

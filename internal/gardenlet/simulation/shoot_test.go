@@ -286,7 +286,7 @@ func (r *shootRun) configure() {
 	r.edit(fmt.Sprintf("configure version %d", version), func(s *corev1beta1.Shoot) { configure(s, version) })
 }
 
-// rotate asks for new credentials, together with a change of the spec, as requests increase the generation.
+// rotate requests new credentials, together with a change of the spec, as requests increase the generation.
 func (r *shootRun) rotate(workers bool) {
 	r.version++
 	version, operations := r.version, corev1beta1.OperationRotateObservabilityCredentials
@@ -411,7 +411,7 @@ func (r *shootRun) test(pools ...string) {
 	r.rests()
 }
 
-// Whatever fails in the life of a Shoot without machines, it becomes what its owner asks for, and leaves nothing.
+// Whatever fails in the life of a Shoot without machines, it becomes what its owner requests, and leaves nothing.
 func TestSimulateWorkerlessShoots(t *testing.T) {
 	sim.RunSeeds(t, seedsOfWorkerless, func(w *sim.World) { newShootRun(w, "a").test() })
 }

@@ -334,7 +334,7 @@ func (r *stateRun) replaceMachine(n int) {
 	})
 }
 
-// bind tells that the control plane is to run on a seed, unless nothing of it has ever been saved.
+// bind records that the control plane is to run on a seed, unless nothing of it has ever been saved.
 func (r *stateRun) bind(name string) {
 	r.Change("bind to seed "+name, r.garden, func(context.Context, client.Client) error {
 		s := movedShoot()

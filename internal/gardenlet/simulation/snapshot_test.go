@@ -61,7 +61,7 @@ func TestSimulateSnapshots(t *testing.T) {
 			if service.requested > 0 && extra > 0 {
 				extra--
 				if err := ask(); err != nil {
-					t.Errorf("ask during a snapshot: %v", err)
+					t.Errorf("request during a snapshot: %v", err)
 				}
 			}
 		}
@@ -95,7 +95,7 @@ func TestSimulateSnapshots(t *testing.T) {
 				service.requested, service.answered)
 		})
 		for range 4 {
-			w.Change("ask for a snapshot", garden, func(context.Context, client.Client) error { return ask() })
+			w.Change("request a snapshot", garden, func(context.Context, client.Client) error { return ask() })
 		}
 		w.Change("the Shoot moves", garden, func(context.Context, client.Client) error {
 			s := shoot()

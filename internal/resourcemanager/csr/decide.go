@@ -36,7 +36,7 @@ type verdict struct {
 	searched bool
 }
 
-// final tells whether the verdict decides the request.
+// final reports whether the verdict decides the request.
 func (v verdict) final() bool { return v.decision == approve || v.decision == deny }
 
 // machine is a machine of the Shoot.
@@ -96,14 +96,14 @@ func subjectOf(r *certificatesv1.CertificateSigningRequest) subject {
 	return s
 }
 
-// concerns tells whether a decision may depend on a machine.
+// concerns reports whether a decision may depend on a machine.
 func (s subject) concerns(m machine) bool {
 	return m.name == s.machine || slices.Contains(s.nodes, m.node) || s.token != "" && m.tokenID() == s.token ||
 		slices.ContainsFunc(s.names, m.isNamed) ||
 		slices.ContainsFunc(s.addresses, func(a netip.Addr) bool { return slices.Contains(m.addresses, a) })
 }
 
-// concernsNode tells whether a Node has something that is requested.
+// concernsNode reports whether a Node has something that is requested.
 func (s subject) concernsNode(n *corev1.Node) bool {
 	return slices.ContainsFunc(s.names, func(name string) bool { return isNamed(n, name) }) ||
 		slices.ContainsFunc(s.addresses, func(a netip.Addr) bool { return hasAddress(n, a) })
@@ -143,7 +143,7 @@ func (f facts) nodeName(r *certificatesv1.CertificateSigningRequest) string {
 	return ""
 }
 
-// foreign tells whether a request concerns no machine: no machine has the node, and the credentials are not a
+// foreign reports whether a request concerns no machine: no machine has the node, and the credentials are not a
 // machine's.
 func (f facts) foreign(r *certificatesv1.CertificateSigningRequest, node string) bool {
 	token, bootstrapping := bootstrapToken(r)
@@ -178,7 +178,7 @@ func bootstrapToken(r *certificatesv1.CertificateSigningRequest) (string, bool) 
 	return id, ok && id != "" && slices.Contains(r.Spec.Groups, corev1beta1.BootstrappersGroup)
 }
 
-// ours tells whether a request is for this package, and still open.
+// ours reports whether a request is for this package, and still open.
 func ours(r *certificatesv1.CertificateSigningRequest) bool {
 	if !csr.Open(r) {
 		return false
@@ -278,7 +278,7 @@ func (f facts) mayHave(m machine, address netip.Addr) string {
 		func(o machine) bool { return slices.Contains(o.addresses, address) })
 }
 
-// taken tells which other Node or machine has what a machine requests, "" if none has it.
+// taken returns which other Node or machine has what a machine requests, "" if none has it.
 func (f facts) taken(m machine, byNode func(*corev1.Node) bool, byMachine func(machine) bool) string {
 	for i := range f.nodes {
 		if other := &f.nodes[i]; other.Name != m.node && byNode(other) {
@@ -293,27 +293,27 @@ func (f facts) taken(m machine, byNode func(*corev1.Node) bool, byMachine func(m
 	return ""
 }
 
-// reported tells whether the provider has reported names or addresses of the machine.
+// reported reports whether the provider has reported names or addresses of the machine.
 func (m machine) reported() bool { return len(m.dnsNames)+len(m.addresses) > 0 }
 
-// isNamed tells whether a machine, or its Node, has a DNS name. Letters of either case are the same there.
+// isNamed reports whether a machine, or its Node, has a DNS name. Letters of either case are the same there.
 func (m machine) isNamed(dns string) bool {
 	has := func(name string) bool { return strings.EqualFold(name, dns) }
 	return has(m.name) || has(m.node) || slices.ContainsFunc(m.dnsNames, has)
 }
 
-// isNamed tells whether a DNS name is that of a Node, or among its addresses of whatever type.
+// isNamed reports whether a DNS name is that of a Node, or among its addresses of whatever type.
 func isNamed(n *corev1.Node, dns string) bool {
 	has := func(a corev1.NodeAddress) bool { return strings.EqualFold(a.Address, dns) }
 	return n.Name == dns || slices.ContainsFunc(n.Status.Addresses, has)
 }
 
-// hasAddress tells whether an address is among those of a Node.
+// hasAddress reports whether an address is among those of a Node.
 func hasAddress(n *corev1.Node, address netip.Addr) bool {
 	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return isAddress(a, address) })
 }
 
-// isAddress tells whether an address of a Node, in any notation, equals a given one.
+// isAddress reports whether an address of a Node, in any notation, equals a given one.
 func isAddress(a corev1.NodeAddress, address netip.Addr) bool {
 	parsed, err := netip.ParseAddr(a.Address)
 	return err == nil && parsed.Unmap() == address

@@ -162,7 +162,7 @@ func machineOf(m *machinev1alpha1.Machine) machine {
 	return out
 }
 
-// canBeMachine and canBeLabel tell whether there can be a machine of a name, or one with the label of a node.
+// canBeMachine and canBeLabel report whether there can be a machine of a name, or one with the label of a node.
 // Requesters may write any name; an API server rejects reads of invalid names with an error.
 func canBeMachine(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 

@@ -93,7 +93,7 @@ func desired(m Machine) objects {
 // machineOf returns the machine whose objects have a name.
 func machineOf(name string) string { return strings.TrimPrefix(name, namePrefix) }
 
-// keep tells whether the rights of a machine that is gone stay: while the Node is there that it had, and no other one
+// keep reports whether the rights of a machine that is gone stay: while the Node is there that it had, and no other one
 // of the same name, which anybody with a copy of the kubelet's key could create. node is nil if there is none.
 func keep(role *rbacv1.ClusterRole, node *corev1.Node) bool {
 	return node != nil && node.Name == nodeOf(role) && role.Annotations[annotationNode] == string(node.UID)

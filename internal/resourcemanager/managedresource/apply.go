@@ -32,8 +32,8 @@ const (
 	applyAttempts = 4
 )
 
-// apply deletes what is no longer wanted and applies the rest. The conditions tell the outcome; an error means that it
-// is worth trying again soon, a result that something has to be waited for.
+// apply deletes what is no longer wanted and applies the rest. The conditions report the outcome; an error means that
+// it is worth trying again soon, a result that something has to be waited for.
 func (r *Reconciler) apply(
 	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, rec *record,
 ) (reconcile.Result, error) {
@@ -335,7 +335,7 @@ func (r *Reconciler) applyOne(
 	return nil, err
 }
 
-// replaceable tells whether an object whose update is invalid may be deleted and created again.
+// replaceable reports whether an object whose update is invalid may be deleted and created again.
 func replaceable(live, want *unstructured.Unstructured) bool {
 	if isTrue(want.GetAnnotations(), resourcesv1alpha1.AnnotationDeleteOnInvalidUpdate) {
 		return true

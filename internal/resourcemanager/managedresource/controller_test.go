@@ -589,7 +589,7 @@ func TestInvalidUpdateReplacesObjects(t *testing.T) {
 		want         bool
 	}{
 		"plain": {want: false},
-		"asked for": {
+		"requested": {
 			extra: `, annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`, want: true,
 		},
 		"immutable content": {field: "immutable: true, ", want: true},

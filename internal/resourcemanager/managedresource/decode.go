@@ -179,7 +179,7 @@ func scopeOf(
 	return "", err
 }
 
-// isIgnored tells whether the author excludes the object from all changes.
+// isIgnored reports whether the author excludes the object from all changes.
 func isIgnored(u *unstructured.Unstructured) bool {
 	return u.GetAnnotations()[resourcesv1alpha1.AnnotationMode] == resourcesv1alpha1.ModeIgnore
 }

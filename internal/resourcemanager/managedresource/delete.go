@@ -100,7 +100,7 @@ func (r *Reconciler) deleteObjects(
 	return pending, errors.Join(errs...)
 }
 
-// gone tells that an object does not exist, or that its kind no longer does.
+// gone reports that an object does not exist, or that its kind no longer does.
 func gone(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // deleteOne deletes an object if it is ours to delete, and reports whether it is still there.
@@ -147,7 +147,7 @@ func (r *Reconciler) deleteOne(
 	return err == nil, nil
 }
 
-// stays tells that an object that is no longer wanted must not be deleted.
+// stays reports that an object that is no longer wanted must not be deleted.
 func (r *Reconciler) stays(live *unstructured.Unstructured, ref resourcesv1alpha1.ObjectReference, origin string) bool {
 	a := live.GetAnnotations()
 	if isTrue(a, resourcesv1alpha1.AnnotationKeepObject) ||

@@ -79,7 +79,7 @@ func templatePaths(u *unstructured.Unstructured) [][]string {
 
 // merge returns what to write, given the live object, the injected wish, and the labels and annotations of the last
 // wish. What others are entitled to set is taken from the live object: status, identity, values the server allocated.
-// scaled tells that an autoscaler sets the replicas.
+// scaled means that an autoscaler sets the replicas.
 func merge(
 	live, want *unstructured.Unstructured, last resourcesv1alpha1.ObjectReference, scaled bool, o mergeOptions,
 ) *unstructured.Unstructured {

@@ -141,7 +141,7 @@ func (r *Reconciler) judgeOne(
 	return v, true, nil
 }
 
-// unattended tells whether no operator acts on an object: it has no status, and its definition is a placeholder. Its
+// unattended reports whether no operator acts on an object: it has no status, and its definition is a placeholder. Its
 // existence is all there is to judge. Who installs an operator writes the definition anew.
 func (r *Reconciler) unattended(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
 	gvk := u.GroupVersionKind()
@@ -163,10 +163,10 @@ func (r *Reconciler) unattended(ctx context.Context, u *unstructured.Unstructure
 // controllersOfPods are the kinds whose pods say why an object is unhealthy. All have a selector.
 var controllersOfPods = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}
 
-// maxWaiting bounds the pods that are asked why they wait: those of one object mostly wait for the same.
+// maxWaiting bounds the pods that are examined: those of one object mostly wait for the same.
 const maxWaiting = 10
 
-// waiting tells why containers of an object's pods do not start, such as an image that does not exist; "" if there is
+// waiting returns why containers of an object's pods do not start, such as an image that does not exist; "" if there is
 // no reason.
 func (r *Reconciler) waiting(ctx context.Context, owner *unstructured.Unstructured) (string, error) {
 	raw, _, _ := unstructured.NestedMap(owner.Object, "spec", "selector")

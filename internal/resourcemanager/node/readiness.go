@@ -126,7 +126,7 @@ var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// belongsOn tells whether the DaemonSet controller puts a pod on the node.
+// belongsOn reports whether the DaemonSet controller puts a pod on the node.
 func belongsOn(d *appsv1.DaemonSet, n *corev1.Node) bool {
 	spec := &d.Spec.Template.Spec
 	if spec.NodeName != "" && spec.NodeName != n.Name {

@@ -53,7 +53,7 @@ func TestSimulateTokens(t *testing.T) {
 				resourcesv1alpha1.AnnotationServiceAccountName:      "robot",
 				resourcesv1alpha1.AnnotationServiceAccountNamespace: "kube-system",
 			}}}
-		w.Change("ask for a token", seed, func(ctx context.Context, c client.Client) error {
+		w.Change("request a token", seed, func(ctx context.Context, c client.Client) error {
 			return c.Create(ctx, s.DeepCopy())
 		})
 		w.Faults(60)

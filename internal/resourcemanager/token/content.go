@@ -69,7 +69,7 @@ func hasToken(s *corev1.Secret) bool {
 	return len(s.Data[dataToken]) > 0
 }
 
-// hasBundle tells whether the Secret that holds the token has the CA certificates, or has no place for them.
+// hasBundle reports whether the Secret that holds the token has the CA certificates, or has no place for them.
 func hasBundle(s *corev1.Secret, bundle []byte) bool {
 	if len(bundle) == 0 {
 		return true

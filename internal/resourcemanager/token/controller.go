@@ -100,7 +100,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
 	return nil
 }
 
-// responsible tells whether a Secret requests a token from the resource-manager of the class.
+// responsible reports whether a Secret requests a token from the resource-manager of the class.
 func responsible(o client.Object, class string) bool {
 	l := o.GetLabels()
 	wanted := l[resourcesv1alpha1.LabelClass]

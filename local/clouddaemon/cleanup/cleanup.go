@@ -92,7 +92,7 @@ func lock(path string) (recorded []string, unlock func(), err error) {
 	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: daemonWait})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return nil, nil, errors.New("the cloud daemon still runs: stop it first")
+		return nil, nil, errors.New("the cloud daemon is still running. Stop it first")
 	}
 	if err != nil { // Broken records are removed like everything else.
 		return nil, func() {}, nil

@@ -21,7 +21,7 @@ when the daemon and containerd are dead, and may be repeated. The daemon must no
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if os.Geteuid() != 0 {
-				return errors.New("cleaning up needs root")
+				return errors.New("cleanup: requires root")
 			}
 			o.StateDir = *stateDir
 			return cleanup.Run(command.Context(), o)

@@ -129,11 +129,11 @@ func (r resource[T]) resolve(ctx context.Context, api *cloud.Client, idOrName st
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("there is no %q among the %s", idOrName, r.short)
+		return "", fmt.Errorf("%s: not found: %q", r.short, idOrName)
 	case 1:
 		return found[0], nil
 	default:
-		return "", fmt.Errorf("%q is the name of several, use one of the IDs %s", idOrName, strings.Join(found, ", "))
+		return "", fmt.Errorf("%s: ambiguous name: %q (IDs: %s)", r.short, idOrName, strings.Join(found, ", "))
 	}
 }
 

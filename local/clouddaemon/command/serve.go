@@ -4,6 +4,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -134,7 +135,7 @@ func (o serveOptions) config(stateDir string) (clouddaemon.Config, error) {
 	switch o.driver {
 	case "container":
 		if o.images == "" {
-			return cfg, fmt.Errorf("--images is required with the container driver")
+			return cfg, errors.New("--images: required with the container driver")
 		}
 		if len(cfg.Listen) == 0 {
 			cfg.Listen = []string{netip.AddrPortFrom(host, 7443).String(), "127.0.0.1:7443"}

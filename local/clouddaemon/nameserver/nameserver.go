@@ -101,7 +101,7 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	if _, isUDP := w.RemoteAddr().(*net.UDPAddr); isUDP {
 		m.Truncate(size)
 	}
-	_ = w.WriteMsg(m) // The client asks again.
+	_ = w.WriteMsg(m) // The client repeats the query.
 }
 
 // Answer makes the answer to one message.

@@ -154,8 +154,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.serveBlob(w, req, d.Digest.String(), kind)
 }
 
-// find looks an image up. containerd asks a mirror for "<path>:<tag>" and passes the registry host as ns; others put
-// the host into the path or leave it out, and get the image if exactly one matches.
+// find looks an image up. containerd requests "<path>:<tag>" from a mirror and passes the registry host as ns; others
+// put the host into the path or leave it out, and get the image if exactly one matches.
 func find(images map[string]ocispec.Descriptor, ns, name, tag string) (ocispec.Descriptor, bool) {
 	for _, full := range []string{ns + "/" + name + ":" + tag, name + ":" + tag} {
 		if d, ok := images[full]; ok {

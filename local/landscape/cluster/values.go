@@ -37,7 +37,7 @@ type Worker struct {
 	Routes              []Route
 }
 
-// SeedAuthorizer is the webhook by which the kube-apiserver asks the garden's API server to authorize gardenlets. The
+// SeedAuthorizer is the webhook by which the garden's API server authorizes gardenlets for the kube-apiserver. The
 // address is a Service's, since kube-apiservers do not resolve the names of Services.
 type SeedAuthorizer struct {
 	Server, TLSServerName string

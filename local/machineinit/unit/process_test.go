@@ -17,10 +17,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hortus.dev/hortus/test/leaks"
 )
 
 // The test program has several roles when it is started again with this variable.
 const partVariable = "UNIT_TEST_PART"
+
+// fileVariable names the file that playNotify waits for.
+const fileVariable = "UNIT_TEST_FILE"
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(partVariable) {
@@ -29,14 +34,19 @@ func TestMain(m *testing.M) {
 	case "reaper":
 		playReaper()
 	default:
-		os.Exit(m.Run())
+		leaks.Main(m)
 	}
 }
 
-// playNotify reports that it is ready after a moment, and keeps running.
+// playNotify reports that it is ready when a file exists, and keeps running.
 func playNotify() {
-	time.Sleep(100 * time.Millisecond)
 	fmt.Println("ready soon")
+	for {
+		if _, err := os.Stat(os.Getenv(fileVariable)); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	socket, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
 	if err != nil {
 		fmt.Println(err)
@@ -45,7 +55,7 @@ func playNotify() {
 	if _, err := socket.Write([]byte("STATUS=fine\nREADY=1")); err != nil {
 		os.Exit(1)
 	}
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) // Real time: until the process is stopped.
 }
 
 // playReaper is a process 1: it starts a shell that leaves an orphan, and succeeds if both were reaped.
@@ -129,17 +139,28 @@ func TestNotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &console{}
+	file := filepath.Join(t.TempDir(), "ready")
 	s, dir := newReal(t, map[string]string{
-		"a.service": "[Service]\nType=notify\nEnvironment=" + partVariable + "=notify\nExecStart=" + self + "\n",
+		"a.service": "[Service]\nType=notify\nEnvironment=" + partVariable + "=notify\n" +
+			"Environment=" + fileVariable + "=" + file + "\nExecStart=" + self + "\n",
 	}, Options{Console: out})
-	if err := s.Start(t.Context(), "a.service"); err != nil {
-		t.Fatal(err)
-	}
-	// The unit reports that it is ready after it has printed something, but the output may arrive later.
+	started := make(chan error, 1)
+	go func() { started <- s.Start(t.Context(), "a.service") }()
 	eventually(t, "the output is in the log and on the console", func() bool {
 		log, err := os.ReadFile(filepath.Join(dir, "log", "a.log"))
 		return err == nil && strings.Contains(string(log), "ready soon") && strings.Contains(out.String(), "a: ready soon\n")
 	})
+	select {
+	case err := <-started:
+		t.Fatalf("Start() = %v before the unit is ready", err)
+	default:
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestNotifyTimeout(t *testing.T) {

@@ -43,7 +43,7 @@ type Exit struct {
 	Err    error          // Set if no process was started, or if its start timed out.
 }
 
-// OK reports whether the end counts as a success: exit code 0 or one of the signals that ask a process to end.
+// OK reports whether the end counts as a success: exit code 0 or one of the signals that request the end of a process.
 func (e Exit) OK() bool {
 	if e.Err != nil {
 		return false

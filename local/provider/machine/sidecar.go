@@ -18,8 +18,8 @@ const sidecarName = "machine-controller-manager-provider-local"
 // release v0.1.0, to which a seed may go back, does.
 const volumeSuffix = "-of-provider"
 
-// AddSidecar adds this process to the pods of a machine-controller-manager, beside whose container it gets the same
-// arguments, access, limits and rights. A sidecar that is already there is replaced.
+// AddSidecar adds this process to the pods of a machine-controller-manager, with the same
+// arguments, access, limits and rights as their container. A sidecar that is already there is replaced.
 func AddSidecar(pod *corev1.PodSpec, hortus string) {
 	sidecar := pod.Containers[0].DeepCopy()
 	sidecar.Name, sidecar.Image = sidecarName, hortus

@@ -105,7 +105,7 @@ func kubeletInContainer(content []byte, user *corev1beta1.KubeletConfig) ([]byte
 	return yaml.Marshal(c)
 }
 
-// ofDisk tells whether a threshold is a share of a disk.
+// ofDisk reports whether a threshold is a share of a disk.
 func ofDisk(signal, value string) bool {
 	return signal != signalMemory && strings.HasSuffix(value, "%")
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	hortusadmission "hortus.dev/hortus/internal/apiserver/admission"
 )
 
@@ -36,7 +37,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if a.GetSubresource() != "" {
 		return nil
 	}
-	uses := asked(a)
+	uses := used(a)
 	if len(uses) == 0 {
 		return nil
 	}
@@ -56,8 +57,8 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return hortusadmission.Forbid(a, errs)
 }
 
-// asked returns the types that an object uses; none if it is being deleted or its spec does not change.
-func asked(a admission.Attributes) []use {
+// used returns the types that an object uses; none if it is being deleted or its spec does not change.
+func used(a admission.Attributes) []use {
 	object, ok := a.GetObject().(metav1.Object)
 	if !ok || object.GetDeletionTimestamp() != nil {
 		return nil
@@ -89,7 +90,8 @@ func usesOf(object runtime.Object) []use {
 		return ofSeed(object)
 	case *corev1beta1.BackupBucket:
 		return []use{{UsedExtension: corev1beta1.UsedExtension{
-			Kind: "BackupBucket", Type: object.Spec.Provider.Type, Path: field.NewPath("spec", "provider", "type"),
+			Kind: extensionsv1alpha1.BackupBucketKind, Type: object.Spec.Provider.Type,
+			Path: field.NewPath("spec", "provider", "type"),
 		}}}
 	}
 	return nil
@@ -152,11 +154,11 @@ func missing(uses []use, registered map[key]offer) field.ErrorList {
 			errs = append(errs, field.Invalid(use.Path, use.Type,
 				fmt.Sprintf("no extension registered for %s/%s (available: %s)", use.Kind, use.Type,
 					typesOf(use.Kind, registered))))
-		case use.Kind == "Extension" && !slices.Contains(offer.clusters, use.cluster):
+		case use.Kind == extensionsv1alpha1.ExtensionKind && !slices.Contains(offer.clusters, use.cluster):
 			errs = append(errs, field.Invalid(use.Path, use.Type,
 				fmt.Sprintf("the extension does not support clusters of type %s (available: %s)", use.cluster,
 					joined(offer.clusters))))
-		case use.workerless && use.Kind == "Extension" && !offer.workerless:
+		case use.workerless && use.Kind == extensionsv1alpha1.ExtensionKind && !offer.workerless:
 			errs = append(errs, field.Invalid(use.Path, use.Type, "the extension does not support Shoots without workers"))
 		}
 	}

@@ -163,7 +163,7 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 	}
 }
 
-// decidesLater reports whether a plugin asks the client to retry.
+// decidesLater reports whether a plugin has the client retry.
 func decidesLater(
 	t *testing.T, plugin admission.Interface, resource string, operation admission.Operation,
 	object func(string) client.Object,

@@ -105,7 +105,7 @@ func TestSeedChanges(t *testing.T) {
 			binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Error")),
 			shoot: shootOn("y", runsOn("x"), state("Restore", "Error")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, ""},
-		"a way out while it goes on": {request{
+		"a way out while it continues": {request{
 			binding: true, old: shootOn("x", runsOn("x"), state("Restore", "Processing")),
 			shoot: shootOn("y", runsOn("x"), state("Restore", "Processing")), seed: seedNamed("y"), oldSeed: seedNamed("x"),
 		}, "being moved"},

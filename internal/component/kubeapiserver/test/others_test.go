@@ -130,7 +130,7 @@ func newWebhook(t *testing.T, ca *pki.CA) *webhook {
 	return h
 }
 
-// asked are the users whose requests it has reviewed.
+// The webhook records the users whose requests it has reviewed.
 func (h *webhook) asked() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

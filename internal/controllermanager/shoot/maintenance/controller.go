@@ -100,7 +100,7 @@ func (r *Reconciler) maintain(ctx context.Context, shoot *corev1beta1.Shoot, now
 		}
 	}
 	for _, e := range outcome.Events() {
-		r.tell(shoot, e)
+		r.record(shoot, e)
 	}
 	return nil
 }
@@ -152,13 +152,13 @@ func (r *Reconciler) patch(
 }
 
 func (r *Reconciler) warn(shoot runtime.Object, reason, message string) {
-	r.tell(shoot, decision.Event{Warning: true, Reason: reason, Message: message})
+	r.record(shoot, decision.Event{Warning: true, Reason: reason, Message: message})
 }
 
 // maxNote is the maximum length of an event's note in bytes.
 const maxNote = 1024
 
-func (r *Reconciler) tell(shoot runtime.Object, e decision.Event) {
+func (r *Reconciler) record(shoot runtime.Object, e decision.Event) {
 	kind := corev1.EventTypeNormal
 	if e.Warning {
 		kind = corev1.EventTypeWarning

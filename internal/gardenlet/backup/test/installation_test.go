@@ -92,7 +92,7 @@ func TestUnusedExtensionWhoseChartFails(t *testing.T) {
 	step(corev1beta1.ConditionFalse, 5*time.Second)
 }
 
-// TestCapabilitiesAreThoseOfTheServer asks a real API server.
+// TestCapabilitiesAreThoseOfTheServer reads them from a real API server.
 func TestCapabilitiesAreThoseOfTheServer(t *testing.T) {
 	w := newWorld(t)
 	reported, err := w.discovery().ServerVersion()

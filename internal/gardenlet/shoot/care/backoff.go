@@ -60,7 +60,7 @@ type repairs struct {
 	last map[repairTarget]attempt
 }
 
-// due tells whether a configuration may be repaired now.
+// due reports whether a configuration may be repaired now.
 func (r *repairs) due(c repairTarget, now time.Time, first time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,10 +39,10 @@ const (
 )
 
 // backups judges the backups of etcd. lacking is set if a restore would lose something. unclear is set if the process
-// can't tell; this is a problem only when it lasts, and any other problem takes precedence.
+// does not know; this is a problem only when it lasts, and any other problem takes precedence.
 //
 // Checks are ordered from persistent problems to passing ones: a reason that changes counts as a new problem, to which
-// its threshold applies again. So a process that can't tell neither ends nor renames a problem found earlier.
+// its threshold applies again. So a process that does not know neither ends nor renames a problem found earlier.
 func backups(o *Observed) (lacking, unclear *Finding) {
 	if o.Backups == nil {
 		return nil, nil

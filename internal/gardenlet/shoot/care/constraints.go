@@ -91,7 +91,7 @@ func certificates(o *Observed) Finding {
 		"Some CA certificates are expiring in less than one year, you should rotate them: "+strings.Join(expiring, ", ")+".")
 }
 
-// needsItsWebhook tells whether a definition cannot be moved to one version without its webhook.
+// needsItsWebhook reports whether a definition cannot be moved to one version without its webhook.
 func needsItsWebhook(d *apiextensionsv1.CustomResourceDefinition) bool {
 	return d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter &&
 		len(d.Status.StoredVersions) > 1

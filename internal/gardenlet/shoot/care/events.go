@@ -49,8 +49,9 @@ func eventsOf(before, after []corev1beta1.Condition) []conditionEvent {
 	return events
 }
 
-// tell records the events of a check. That a control plane which is being made or deleted is not healthy is no news.
-func (r *Reconciler) tell(ctx context.Context, before, after *corev1beta1.Shoot) {
+// recordEvents records the events of a check. That a control plane which is being made or deleted is not healthy is no
+// news.
+func (r *Reconciler) recordEvents(ctx context.Context, before, after *corev1beta1.Shoot) {
 	op := after.Status.LastOperation
 	if op == nil || op.Type == corev1beta1.LastOperationTypeDelete ||
 		op.Type == corev1beta1.LastOperationTypeCreate && op.State != corev1beta1.LastOperationStateSucceeded {

@@ -80,7 +80,7 @@ func (o *Observed) hibernated() bool {
 	return h != nil && h.Enabled != nil && *h.Enabled && o.Shoot.Status.IsHibernated
 }
 
-// answers tells whether the Shoot could be read through its API server.
+// answers reports whether the Shoot could be read through its API server.
 func (o *Observed) answers() bool { return o.HealthError == nil && o.HealthStatus == 200 }
 
 func (o *Observed) deployment(name string) *appsv1.Deployment {

@@ -153,7 +153,7 @@ func outdatedConfigs(o *Observed) (Finding, bool) {
 		fmt.Sprintf("Nodes have not applied their newest configuration: %s.", &outdated)), true
 }
 
-// beingUpdated tells whether the machine controller is updating a node in place: from its selection until it is
+// beingUpdated reports whether the machine controller is updating a node in place: from its selection until it is
 // uncordoned.
 func beingUpdated(n *corev1.Node) bool {
 	_, candidate := n.Labels[corev1beta1.LabelNodeCandidateForUpdate]
@@ -161,7 +161,7 @@ func beingUpdated(n *corev1.Node) bool {
 	return candidate && selected
 }
 
-// updatedByHand tells whether a node is cordoned because a user has selected it for an update in place, so that its
+// updatedByHand reports whether a node is cordoned because a user has selected it for an update in place, so that its
 // pool neither shrinks nor rolls by itself.
 func (o *Observed) updatedByHand(n *Node) bool {
 	return n.BeingUpdated && slices.ContainsFunc(o.Shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool {

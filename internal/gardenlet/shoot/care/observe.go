@@ -87,7 +87,7 @@ func (r *Reconciler) readBackups(ctx context.Context, o *Observed, _ client.InNa
 }
 
 // confirmOwner sends etcd the owner of the control plane that the garden has. Etcd continues as long as the garden or
-// the bucket of its backups confirms its epoch, and this is its only way to ask the garden.
+// the bucket of its backups confirms its epoch, and this is its only access to the garden.
 func (r *Reconciler) confirmOwner(ctx context.Context, shoot *corev1beta1.Shoot, access steps.EtcdAccess) error {
 	claim, err := ownership.Read(ctx, r.Garden, shoot.Namespace, shoot.UID)
 	if err != nil || claim.Epoch == 0 {
@@ -199,7 +199,7 @@ func (r *Reconciler) readMachines(ctx context.Context, o *Observed, in client.In
 	return nil
 }
 
-// connect asks the Shoot's API server for its health.
+// connect requests the health of the Shoot's API server.
 func (r *Reconciler) connect(ctx context.Context, o *Observed, in client.InNamespace) (client.Client, error) {
 	kubeconfig, err := steps.ReadKubeconfig(ctx, r.Seed, string(in))
 	if err != nil {

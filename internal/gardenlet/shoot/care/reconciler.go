@@ -157,7 +157,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, shoot *corev1beta1.Shoot) (r
 	if err := errors.Join(err, writeErr); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.tell(ctx, before, shoot)
+	r.recordEvents(ctx, before, shoot)
 	if user != nil {
 		ctx, cancel := context.WithTimeout(ctx, shootTimeout)
 		defer cancel()

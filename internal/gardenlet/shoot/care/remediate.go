@@ -98,7 +98,7 @@ func exclude(selector *metav1.LabelSelector, set labels.Set) *metav1.LabelSelect
 	return out
 }
 
-// excluded tells whether the owner has disabled repairs, or whether the system itself is the owner.
+// excluded reports whether the owner has disabled repairs, or whether the system itself is the owner.
 func excluded(l map[string]string) bool {
 	return l[corev1beta1.LabelExcludeWebhookFromRemediation] == "true" || own(l)
 }

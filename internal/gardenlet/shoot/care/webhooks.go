@@ -94,7 +94,7 @@ type Webhook struct {
 	ObjectSelector, NamespaceSelector *metav1.LabelSelector
 }
 
-// own tells whether the configuration belongs to the system itself.
+// own reports whether the configuration belongs to the system itself.
 func own(l map[string]string) bool {
 	return l["app"] == "gardener-resource-manager" || l["resources.gardener.cloud/managed-by"] == "gardener" ||
 		l["origin"] == "gardener"
@@ -115,7 +115,7 @@ func ignoresFailure(w Webhook) bool {
 	return w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Ignore
 }
 
-// hits tells whether the webhook is called for writes to the row.
+// hits reports whether the webhook is called for writes to the row.
 func hits(w Webhook, r row) bool {
 	if !slices.ContainsFunc(w.Rules,
 		func(rule admissionregistrationv1.RuleWithOperations) bool { return ruleHits(rule, r) }) {
@@ -170,7 +170,8 @@ func resourceHits(pattern, resource string) bool {
 	}
 }
 
-// selects tells whether a selector matches one of the label sets. No selector, or a row without labels, always matches.
+// selects reports whether a selector matches one of the label sets. No selector, or a row without labels, always
+// matches.
 func selects(selector *metav1.LabelSelector, sets []labels.Set) bool {
 	if selector == nil || (len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0) {
 		return true

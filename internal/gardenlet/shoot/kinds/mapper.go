@@ -125,8 +125,8 @@ func (m mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersi
 	return schema.GroupVersionKind{Group: resource.Group, Version: found.Version, Kind: found.Kind}, nil
 }
 
-// find asks the server for the first resource in one of the versions of a group that matches; nil if there is none. No
-// versions, and empty ones, stand for all that the group has.
+// find requests from the server the first resource in one of the versions of a group that matches; nil if there is
+// none. No versions, and empty ones, stand for all that the group has.
 func (m mapper) find(
 	group string, versions []string, match func(metav1.APIResource) bool,
 ) (*metav1.APIResource, error) {

@@ -15,7 +15,7 @@ import (
 	"hortus.dev/hortus/internal/flow"
 )
 
-// Bastions stay while nodes take SSH connections, and are gone before a deletion or a move goes on.
+// Bastions stay while nodes take SSH connections, and are gone before a deletion or a move continues.
 func TestBastionsAreRemoved(t *testing.T) {
 	for name, tc := range map[string]struct {
 		run     func(context.Context, *Scope) (flow.Outcome, error)

@@ -45,7 +45,7 @@ func (cluster *Cluster) client() (client.Client, error) {
 	return c, nil
 }
 
-// healthy asks the API server for its readiness.
+// healthy requests the readiness of the API server.
 func (cluster *Cluster) healthy(ctx context.Context) error {
 	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
 	if err != nil {
@@ -54,7 +54,7 @@ func (cluster *Cluster) healthy(ctx context.Context) error {
 	return cluster.connector.Healthy(ctx, kubeconfig)
 }
 
-// tunnelWorks asks a kubelet, through the API server.
+// tunnelWorks sends a request to a kubelet, through the API server.
 func (cluster *Cluster) tunnelWorks(ctx context.Context) error {
 	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
 	if err != nil {

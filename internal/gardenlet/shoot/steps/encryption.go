@@ -141,7 +141,7 @@ func encryptionPhase(shoot *corev1beta1.Shoot) corev1beta1.CredentialsRotationPh
 	return ""
 }
 
-// encryptionReported tells whether the status of the Shoot already reports that the target has been reached.
+// encryptionReported reports whether the status of the Shoot already reports that the target has been reached.
 func encryptionReported(shoot *corev1beta1.Shoot, t encryption.Target) bool {
 	c := shoot.Status.Credentials
 	if c == nil || c.EncryptionAtRest == nil {
@@ -164,8 +164,8 @@ func reportEncryption(shoot *corev1beta1.Shoot, status *Status) {
 	})
 }
 
-// nextEncryption is the configuration to render API servers with: the one in use, or the next one on the way to what is
-// asked for.
+// nextEncryption is the configuration to render API servers with: the one in use, or the next one on the way to what
+// is requested.
 func nextEncryption(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (encryption.Config, error) {
 	target, err := encryptionTarget(s, secrets)
 	if err != nil {

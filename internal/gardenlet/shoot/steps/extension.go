@@ -39,7 +39,7 @@ type extensionRequest struct {
 	timeout time.Duration
 }
 
-// reconcile creates or updates the object, asks the extension to act if it is due, and reports how far it is.
+// reconcile creates or updates the object, requests an operation if it is due, and reports how far it is.
 func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest) (flow.Outcome, error) {
 	kind := extensionobject.KindOf(r.object)
 	current := r.object.DeepCopyObject().(extensionsv1alpha1.Object)
@@ -118,7 +118,7 @@ func toleratedError(kind string, err error, codes []corev1beta1.ErrorCode, sever
 	return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(codes)...), nil
 }
 
-// delete asks for the deletion of the object and reports how far it is.
+// delete requests the deletion of the object and reports how far it is.
 func (extensions *Extensions) delete(
 	ctx context.Context, o extensionsv1alpha1.Object, severe time.Duration,
 ) (flow.Outcome, error) {

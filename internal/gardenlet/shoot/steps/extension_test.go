@@ -97,7 +97,7 @@ func TestTriggerDue(t *testing.T) {
 		"not requested in this operation yet": {started: after, want: true},
 		"not needed":                          {trigger: triggerIfNeeded, started: after},
 		"not needed, but demanded by a task":  {trigger: triggerIfNeeded, task: true, started: after, want: true},
-		"a task asks once":                    {trigger: triggerIfNeeded, task: true, started: before},
+		"a task requests once":                {trigger: triggerIfNeeded, task: true, started: before},
 		"needed since it has not succeeded": {
 			change: func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.State = "Error" }, trigger: triggerIfNeeded,
 			started: after, want: true,
@@ -106,7 +106,7 @@ func TestTriggerDue(t *testing.T) {
 			change:  func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.LastUpdateTime.Time = now.Add(-time.Hour) },
 			trigger: triggerIfNeeded, started: after, want: true,
 		},
-		"never asked": {
+		"never requested": {
 			change: func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, trigger: triggerIfNeeded, started: before,
 			want: true,
 		},

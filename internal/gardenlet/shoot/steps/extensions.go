@@ -96,7 +96,7 @@ func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.Cont
 	return out
 }
 
-// extensionTypes are the types of a Shoot's extensions, sorted: what it asks for, registered or not, and what is
+// extensionTypes are the types of a Shoot's extensions, sorted: what it requests, registered or not, and what is
 // enabled for all.
 func extensionTypes(shoot *corev1beta1.Shoot, registrations []corev1beta1.ControllerRegistration) []string {
 	var types []string

@@ -68,16 +68,16 @@ func Delete() *flow.Graph[*Scope] {
 		Etcd, EtcdActivated, EtcdReady, KubeAPIServer, KubeAPIServerReady, Connection, ResourceManager, KubeControllerManager,
 	).SkipAll(when(notClean))
 	providers := flow.New(ControlPlane).SkipAll(when(notClean, controlPlaneNotNeeded)).
-		Beside(flow.New(ShootSystem, MachineController).SkipAll(when(notClean, withoutWorkerObject)))
+		Union(flow.New(ShootSystem, MachineController).SkipAll(when(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(when(notClean))
 	leaveNodes := flow.Reverse(nil, OperatingSystemConfig, Network, ShootResources, MachineController, Worker, Bastions)
 	cleanVolumes := flow.New(CleanVolumeAttachments).SkipAll(when(notClean, workerless))
 	leaveCluster := leaveNodes.Then(cleanVolumes).
 		Then(flow.Reverse(nil, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, ContainerRuntimes)).
-		Beside(flow.Reverse(nil, DNSExternal))
+		Union(flow.Reverse(nil, DNSExternal))
 	tearDown := flow.Reverse(nil, KubeAPIServerService, Route, DNSInternal, Etcd, ExtensionsBeforeKubeAPIServer,
 		KubeAPIServer).
-		Beside(flow.Reverse(nil, Infrastructure))
+		Union(flow.Reverse(nil, Infrastructure))
 	return prepare.Then(bringUp).Then(providers).Then(cleanUp).Then(leaveCluster).Then(tearDown).
 		Then(flow.Reverse(nil, Namespace)).Then(flow.Reverse(nil, BackupEntry))
 }

@@ -98,7 +98,7 @@ func unrolled(deployments []machinev1alpha1.MachineDeployment, pending map[strin
 	return "Requested worker pools are being rolled: " + strings.Join(waiting, ", ")
 }
 
-// rolls tells whether a MachineDeployment replaces its machines.
+// rolls reports whether a MachineDeployment replaces its machines.
 func rolls(md *machinev1alpha1.MachineDeployment) bool {
 	return md.Spec.Strategy.Type == machinev1alpha1.RollingUpdateMachineDeploymentStrategyType
 }

@@ -54,7 +54,7 @@ func TestUnrolled(t *testing.T) {
 		"an old machine": {func(md *machineDeployment) {
 			md.Status.UpdatedReplicas = 1
 		}, first + "(1 of 2 machines are new)"},
-		"an old machine beside": {func(md *machineDeployment) {
+		"an old machine, too": {func(md *machineDeployment) {
 			md.Status.Replicas = 3
 		}, first + "(2 of 2 machines are new)"},
 		"another pool": {func(md *machineDeployment) {

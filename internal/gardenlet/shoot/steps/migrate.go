@@ -235,8 +235,8 @@ func except(names ...string) []extensionobject.Kind {
 		func(k extensionobject.Kind) bool { return slices.Contains(names, k.Name) })
 }
 
-// migrate asks the extensions of all objects of the kinds to stop acting, except those that are to be migrated after
-// the API server has ended.
+// migrate requests that the extensions of all objects of the kinds stop acting, except those that are to be migrated
+// after the API server has ended.
 func migrate(kinds []extensionobject.Kind) func(context.Context, *Values, *Extensions) (flow.Outcome, error) {
 	return func(ctx context.Context, s *Values, extensions *Extensions) (flow.Outcome, error) {
 		objects, err := extensionobject.List(ctx, extensions.seed, s.Namespace, kinds...)
@@ -284,7 +284,7 @@ func withoutLateExtensions(s *Values) string {
 	return reasonIf(len(lateTypes(s.Registered)) == 0, "no extensions")
 }
 
-// migrate asks an extension to stop acting, and reports how far it is. The object itself stays: what
+// migrate requests that an extension stops acting, and reports how far it is. The object itself stays: what
 // it says is needed if the control plane stays here after all.
 func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.Object) (flow.Outcome, error) {
 	kind := extensionobject.KindOf(o)

@@ -129,7 +129,7 @@ func removeWorkloads(ctx context.Context, seed *Seed) (pods int, err error) {
 	return pods, nil
 }
 
-// remaining says what keeps a Namespace from going, as far as its conditions tell.
+// remaining returns what blocks the deletion of a Namespace, as far as its conditions report it.
 func remaining(ns *corev1.Namespace) string {
 	var messages []string
 	for _, c := range ns.Status.Conditions {

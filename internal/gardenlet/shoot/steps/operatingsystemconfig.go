@@ -85,7 +85,7 @@ func desiredConfigs(
 	}, nil
 }
 
-// inPlace tells whether machines of the pool are updated rather than replaced.
+// inPlace reports whether machines of the pool are updated rather than replaced.
 func inPlace(w *corev1beta1.Worker) bool {
 	s := ptr.Deref(w.UpdateStrategy, corev1beta1.AutoRollingUpdate)
 	return s == corev1beta1.AutoInPlaceUpdate || s == corev1beta1.ManualInPlaceUpdate

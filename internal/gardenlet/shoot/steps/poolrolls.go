@@ -70,7 +70,7 @@ func decidePoolKeys(pools []poolhash.Pool, stored []poolKeys, latest int) ([]poo
 	return out, nil
 }
 
-// changed tells whether the key of any version has changed.
+// changed reports whether the key of any version has changed.
 func changed(pool poolhash.Pool, keys map[int]string) (bool, error) {
 	for version, before := range keys {
 		now, err := keyOf(pool, version)
@@ -132,7 +132,7 @@ func ensurePoolKeys(ctx context.Context, s *Values, seed *Seed) error {
 	return seed.apply(ctx, secret)
 }
 
-// adoptPoolKeys are those of a control plane from before they were stored: its Worker tells which version each pool
+// adoptPoolKeys are those of a control plane from before they were stored: its Worker records which version each pool
 // has. What has changed since is not known, so no pool gets another version.
 func adoptPoolKeys(ctx context.Context, s *Values, seed *Seed) ([]poolKeys, error) {
 	worker := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Shoot.Name}}

@@ -106,7 +106,7 @@ var ImagesPulled = &flow.Step[*Scope]{
 // imagePod is the name of the pod whose containers run one image each, and end at once.
 const imagePod = "images"
 
-// imagePullLimit is after which time the move goes on without the images: it only takes longer then.
+// imagePullLimit is after which time the move continues without the images: it only takes longer then.
 const imagePullLimit = 2 * time.Minute
 
 func ensureImagesPulled(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {

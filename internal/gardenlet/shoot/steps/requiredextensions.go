@@ -72,7 +72,7 @@ func neededExtensions(
 		needed[controllerregistration.KindType{Kind: extensionsv1alpha1.ExtensionKind, Type: e.spec.Type}] = struct{}{}
 	}
 	for kindType := range controllerregistration.NeededBySeed(seed) {
-		if kindType.Kind == "DNSRecord" {
+		if kindType.Kind == extensionsv1alpha1.DNSRecordKind {
 			needed[kindType] = struct{}{}
 		}
 	}

@@ -90,7 +90,7 @@ func WriteRestoration(ctx context.Context, seed client.Client, namespace string,
 	}, FieldOwner)
 }
 
-// restore is what etcd is told of it: nothing before the API servers are stopped.
+// restore is the part of it for etcd: nothing before the API servers are stopped.
 func (r *Restoration) restore() *etcd.Restore {
 	if r == nil || r.Phase == RestorationRequested {
 		return nil

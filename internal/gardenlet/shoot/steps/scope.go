@@ -53,7 +53,7 @@ type (
 		namespace string
 		applied   *kube.ApplyCache
 		clock     clock.PassiveClock
-		// operation tells the current one from others.
+		// operation distinguishes the current one from others.
 		operation string
 	}
 	// Garden is the project's namespace in the garden, and the Shoot's objects there.

@@ -74,7 +74,7 @@ func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcom
 }
 
 // fetchLimit is how long nodes may take to fetch an image. Some registries, the local cloud's for one, make an image
-// when it is asked for.
+// when it is requested.
 const fetchLimit = 30 * time.Minute
 
 // waitForPods adds to the text what the pods wait for.

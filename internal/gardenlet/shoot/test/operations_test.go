@@ -170,7 +170,7 @@ func TestRotationBeginsOnceWhateverWriteIsTheLast(t *testing.T) {
 					t.Errorf("rotation = %+v, want it Prepared", r)
 				}
 				if left := s.Annotations[corev1beta1.AnnotationOperation]; left != "" {
-					t.Errorf("the annotation still asks for %q", left)
+					t.Errorf("the annotation still requests %q", left)
 				}
 				both := w.generated(s, "ca")
 				for name := range first {
@@ -244,7 +244,7 @@ func TestOperationAddedMeanwhileStarts(t *testing.T) {
 				t.Errorf("rotation = %+v, CAs = %v, want one that is Prepared", r.CertificateAuthorities, cas)
 			}
 			if left := s.Annotations[corev1beta1.AnnotationOperation]; left != "" {
-				t.Errorf("the annotation still asks for %q", left)
+				t.Errorf("the annotation still requests %q", left)
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func Run(t *testing.T, host Host) {
 		{name: "a failure to start is an error with its reason", needsProcesses: true, run: checkFailure},
 		{name: "a unit that has failed often starts when it can", needsProcesses: true, run: checkRecovery},
 		{name: "a start takes as long as the unit needs", needsProcesses: true, run: checkLongStart},
-		{name: "a start that nobody waits for goes on", needsProcesses: true, run: checkAbandonedStart},
+		{name: "a start that nobody waits for continues", needsProcesses: true, run: checkAbandonedStart},
 		{name: "a stop takes as long as the unit needs", needsProcesses: true, run: checkLongStop},
 		{name: "a unit that dies is started again if its file says so", needsProcesses: true, run: checkAutoRestart},
 		{name: "units outlive a restart of what runs them", needsProcesses: true, run: checkManagerRestart},

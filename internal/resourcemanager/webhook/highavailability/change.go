@@ -87,7 +87,7 @@ func (c *Changes) settings(ctx context.Context, name string) (Settings, error) {
 	return SettingsOf(namespace), nil
 }
 
-// inhabited tells whether a node is in one of the zones. Pods that are pinned to zones without nodes would never run.
+// inhabited reports whether a node is in one of the zones. Pods that are pinned to zones without nodes would never run.
 func (c *Changes) inhabited(ctx context.Context, zones []string) (bool, error) {
 	in, err := labels.NewRequirement(corev1.LabelTopologyZone, selection.In, zones)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Changes) inhabited(ctx context.Context, zones []string) (bool, error) {
 	return len(nodes.Items) > 0, nil
 }
 
-// withNodes returns the zones that have nodes. Nobody has asked for the failure of a zone to be tolerated: replicas
+// withNodes returns the zones that have nodes. Tolerance of the failure of a zone was not requested: replicas
 // that have to be spread over more zones than there are would never all run.
 func (c *Changes) withNodes(ctx context.Context, zones []string) ([]string, error) {
 	var out []string

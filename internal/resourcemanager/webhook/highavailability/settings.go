@@ -36,7 +36,7 @@ func SettingsOf(namespace *corev1.Namespace) Settings {
 	return s
 }
 
-// toleratesFailures tells whether a failure of a node or zone has to be tolerated.
+// toleratesFailures reports whether a failure of a node or zone has to be tolerated.
 func (s Settings) toleratesFailures() bool { return s.Tolerance != nil && *s.Tolerance != "" }
 
 // replicas are those of workloads of the type.

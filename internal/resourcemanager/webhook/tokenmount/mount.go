@@ -15,7 +15,7 @@ const (
 	// AnnotationExpirationSeconds on a pod is how long its token is valid, in seconds. Default 43200 (12 h), at least 600.
 	AnnotationExpirationSeconds = "projected-token-mount.resources.gardener.cloud/expiration-seconds"
 
-	// defaultExpirationSeconds is 12 hours; the kubelet asks for a new token when 80 % are over.
+	// defaultExpirationSeconds is 12 hours; the kubelet requests a new token when 80 % are over.
 	defaultExpirationSeconds = 12 * 60 * 60
 	// minExpirationSeconds is the shortest life that API servers accept.
 	minExpirationSeconds = 600

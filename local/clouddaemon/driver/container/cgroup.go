@@ -51,7 +51,7 @@ func weighCgroup(name string, processes int) error {
 // missing cgroup is no error.
 func RemoveCgroup(name string) error {
 	if filepath.Clean("/"+name) == "/" {
-		return errors.New("the root cgroup cannot be removed")
+		return errors.New("cgroup: forbidden: the root cannot be removed")
 	}
 	dirs := cgroupDirs(name)
 	for range killRounds {

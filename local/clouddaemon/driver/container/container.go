@@ -106,7 +106,7 @@ func (d *Driver) Images(context.Context) ([]cloud.MachineImage, error) {
 	return out, nil
 }
 
-// Observe asks containerd for the state of the instance's task.
+// Observe reads the state of the instance's task from containerd.
 func (d *Driver) Observe(ctx context.Context, id string) (driver.Observation, error) {
 	_, task, err := d.load(ctx, id)
 	if err != nil {
@@ -130,7 +130,7 @@ func (d *Driver) Observe(ctx context.Context, id string) (driver.Observation, er
 	case containerd.Created: // Interrupted between the creation and the start of the task.
 		return driver.Observation{Phase: driver.Absent}, nil
 	default:
-		return driver.Observation{}, fmt.Errorf("state of container %q is %q", id, status.Status)
+		return driver.Observation{}, fmt.Errorf("container %q: unexpected state: %q", id, status.Status)
 	}
 }
 
@@ -275,7 +275,7 @@ func (d *Driver) Signal(ctx context.Context, id string, signal syscall.Signal) e
 		return err
 	}
 	if task == nil {
-		return fmt.Errorf("signal container %q: it does not run", id)
+		return fmt.Errorf("signal container %q: not running", id)
 	}
 	return task.Kill(d.context(ctx), signal)
 }

@@ -22,7 +22,7 @@ func (d *Driver) Exec(ctx context.Context, id string, args []string, tty bool) (
 		return 0, err
 	}
 	if task == nil {
-		return 0, fmt.Errorf("instance %q does not run", id)
+		return 0, fmt.Errorf("instance %q: not running", id)
 	}
 	ctx = d.context(ctx)
 	spec, err := container.Spec(ctx)

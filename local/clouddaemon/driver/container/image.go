@@ -38,7 +38,7 @@ func (d *Driver) ensureImage(ctx context.Context, name string) (containerd.Image
 	case err != nil && !errdefs.IsNotFound(err):
 		return nil, fmt.Errorf("look up image %q: %w", name, err)
 	case !offered:
-		return nil, fmt.Errorf("image %q is not in the image layout", name)
+		return nil, fmt.Errorf("image: not found: %q in the image layout", name)
 	}
 	if err := d.importImage(ctx, name, want); err != nil {
 		return nil, fmt.Errorf("import image %q: %w", name, err)

@@ -80,7 +80,7 @@ func newStorage(w *sim.World) *storage {
 	report := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "reports"}}
 	reports.Add(report)
 	w.Actor("the cloud reports", reports, func(context.Context, client.Client) error {
-		if !s.cloud.tell(w.Random) {
+		if !s.cloud.report(w.Random) {
 			return nil
 		}
 		return reports.Edit(report, func() { report.Data = map[string]string{"n": report.Data["n"] + "x"} })

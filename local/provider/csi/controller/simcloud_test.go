@@ -211,9 +211,9 @@ func (c *simCloud) Watch(ctx context.Context, handle func(*cloud.EventList)) err
 	}
 }
 
-// tell reports events to the watchers, not always all of them at once. The first report, and some others, stand for any
+// report sends events to the watchers, not always all of them at once. The first report, and some others, stand for any
 // events. It reports whether there was any news.
-func (c *simCloud) tell(random *rand.Rand) (news bool) {
+func (c *simCloud) report(random *rand.Rand) (news bool) {
 	c.settle()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -136,7 +136,7 @@ func (p *Plugin) execute(name string, cfg config) ([]byte, *failure) {
 	case cfg.CNIVersion == "1.1.0" && name == "GC":
 		return nil, nil
 	case cfg.CNIVersion == "1.1.0" && name == "STATUS":
-		if err := p.ask(cfg.Socket, request{Command: status}, shortPatience); err != nil {
+		if err := p.send(cfg.Socket, request{Command: status}, shortPatience); err != nil {
 			return nil, &failure{Code: codeNotAvailable, Msg: "the network agent does not answer", Details: err.Error()}
 		}
 		return nil, nil
@@ -163,7 +163,7 @@ func (p *Plugin) attachment(name string, cfg config) ([]byte, *failure) {
 	isPod := s.Namespace != "" && s.Name != ""
 	if name == "DEL" {
 		if isPod {
-			_ = p.ask(cfg.Socket, request{Command: release, Sandbox: s}, 0) // The agent forgets deleted pods anyway.
+			_ = p.send(cfg.Socket, request{Command: release, Sandbox: s}, 0) // The agent forgets deleted pods anyway.
 		}
 		return nil, nil
 	}
@@ -188,7 +188,7 @@ func (p *Plugin) attachment(name string, cfg config) ([]byte, *failure) {
 		if name == "CHECK" {
 			patience = shortPatience
 		}
-		if err := p.ask(cfg.Socket, request{Command: confine, Sandbox: s}, patience); err != nil {
+		if err := p.send(cfg.Socket, request{Command: confine, Sandbox: s}, patience); err != nil {
 			return nil, &failure{
 				Code: codeTryAgainLater, Msg: "the network agent has not applied the rules of the pod", Details: err.Error(),
 			}
@@ -216,8 +216,8 @@ type errAgent string
 
 func (e errAgent) Error() string { return string(e) }
 
-// ask sends the request until the agent answers, but starts no attempt later than patience after the first.
-func (p *Plugin) ask(socket string, r request, patience time.Duration) error {
+// send sends the request until the agent answers, but starts no attempt later than patience after the first.
+func (p *Plugin) send(socket string, r request, patience time.Duration) error {
 	start := time.Now()
 	for {
 		err := p.try(socket, r)

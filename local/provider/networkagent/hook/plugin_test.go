@@ -113,7 +113,7 @@ func TestPlugin(t *testing.T) {
 			env: map[string]string{"CNI_COMMAND": "FETCH"}, status: 1,
 			want: `"code":4,"msg":"CNI_COMMAND: not supported: \"FETCH\""`,
 		},
-		"DEL tells the agent": {
+		"DEL notifies the agent": {
 			env: map[string]string{"CNI_COMMAND": "DEL", "CNI_NETNS": ""}, agent: []string{done},
 			sent: []request{{release, pod}},
 		},
@@ -126,7 +126,7 @@ func TestPlugin(t *testing.T) {
 		"DEL of what is no pod": {
 			env: map[string]string{"CNI_COMMAND": "DEL", "CNI_ARGS": ""}, agent: []string{done},
 		},
-		"CHECK asks the agent": {
+		"CHECK calls the agent": {
 			env: map[string]string{"CNI_COMMAND": "CHECK"}, agent: []string{done}, sent: []request{{confine, confined}},
 		},
 		"CHECK fails soon": {

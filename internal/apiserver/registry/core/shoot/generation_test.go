@@ -138,7 +138,7 @@ func TestGenerationOfAnUpdate(t *testing.T) {
 		"hibernation explicitly disabled": {now: list(notHibernated, confined), old: list(confined)},
 		"confinement given up":            {old: list(confined), bump: true},
 		"deletion":                        {now: list(deleted), bump: true},
-		"deletion that goes on":           {now: list(deleted), old: list(deleted)},
+		"deletion that continues":         {now: list(deleted), old: list(deleted)},
 		"forced deletion":                 {now: list(deleted, forced("yes")), old: list(deleted)},
 		"forced deletion, confirmed":      {now: list(deleted, forced("true")), old: list(deleted), bump: true},
 		"forced deletion, still":          {now: list(deleted, forced("true")), old: list(deleted, forced("1"))},
@@ -172,7 +172,7 @@ func TestGenerationOfAStatusUpdate(t *testing.T) {
 		now, old func(*corev1beta1.Shoot)
 		want     bool
 	}{
-		"a migration goes on":            {migrate("Processing"), migrate("Pending"), false},
+		"a migration continues":          {migrate("Processing"), migrate("Pending"), false},
 		"a migration has succeeded":      {migrate("Succeeded"), migrate("Processing"), true},
 		"a migration was cancelled":      {migrate("Aborted"), migrate("Error"), true},
 		"a migration had succeeded":      {migrate("Succeeded"), migrate("Succeeded"), false},

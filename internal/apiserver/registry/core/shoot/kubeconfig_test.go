@@ -68,7 +68,7 @@ func TestLifetimeOfCredentials(t *testing.T) {
 		want    time.Duration
 	}{
 		"as long as usual":            {nil, time.Hour},
-		"as long as asked for":        {new(int64(600)), 10 * time.Minute},
+		"as long as requested":        {new(int64(600)), 10 * time.Minute},
 		"cut to the server's maximum": {new(int64(86400)), 2 * time.Hour},
 	} {
 		request := &authenticationv1alpha1.ViewerKubeconfigRequest{

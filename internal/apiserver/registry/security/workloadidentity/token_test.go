@@ -97,7 +97,7 @@ func TestLifetime(t *testing.T) {
 			request.Spec.ExpirationSeconds = &seconds
 		}
 		if got := issuer.lifetime(request); got != want {
-			t.Errorf("%d s asked for: %s", seconds, got)
+			t.Errorf("%d s requested: %s", seconds, got)
 		}
 	}
 }
