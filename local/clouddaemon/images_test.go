@@ -27,7 +27,7 @@ func TestImagesAreBuiltBeforeTheyAreNeeded(t *testing.T) {
 			}
 			asked.Store(true)
 			<-ctx.Done() // A build would take minutes.
-			return errors.New("Kubernetes 1.35.4 is being built")
+			return errors.New("the kubelet is being built")
 		},
 	})
 	prepare := func(api *cloud.Client, cluster string, want cloud.Image) {
@@ -39,7 +39,7 @@ func TestImagesAreBuiltBeforeTheyAreNeeded(t *testing.T) {
 		}
 	}
 	user := c.As(t, "dev")
-	prepare(user, "a", cloud.Image{Message: "Kubernetes 1.35.4 is being built"})
+	prepare(user, "a", cloud.Image{Message: "the kubelet is being built"})
 	if !asked.Load() {
 		t.Error("the build did not begin")
 	}
