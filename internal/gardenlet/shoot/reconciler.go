@@ -280,7 +280,8 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		}
 	}
 	if result.Complete() {
-		if err := r.finishInPlaceUpdates(ctx, shoot); err != nil {
+		moves := d.Operation == corev1beta1.LastOperationTypeMigrate // It leaves the machines as they are.
+		if err := r.finishInPlaceUpdates(ctx, shoot, shoot.HibernationEnabled() && !moves); err != nil {
 			return reconcile.Result{}, err
 		}
 		finishRollouts(shoot, d.Operation)

@@ -118,6 +118,7 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 				Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{
 					{
 						ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"},
+						InPlaceUpdates:   &corev1beta1.InPlaceUpdates{Supported: true},
 						CRI: []corev1beta1.CRI{{
 							Name: corev1beta1.CRINameContainerD, ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}},
 						}},
