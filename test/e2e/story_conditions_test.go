@@ -83,9 +83,9 @@ func TestConditionsOfAControlPlane(t *testing.T) {
 	})
 	step(t, "operator and owner mend what is theirs", func(t *testing.T) {
 		kubectl(t, seed, "-n", namespace, "delete", "resourcequota", "full")
+		// The reconciliation replaces the API server, too, with a certificate signed by the CA that expires earlier.
 		// The ReplicaSet controller retries failed creations of pods at growing intervals, but at once after a change.
-		kubectl(t, seed, "-n", namespace, "annotate", "replicasets", "-l", "app=kube-controller-manager",
-			"example.com/try=again")
+		kubectl(t, seed, "-n", namespace, "annotate", "replicasets", "--all", "example.com/try=again")
 		kubectl(t, kubeconfig, "patch", "crd", definition, "--subresource=status", "--type=merge", "-p",
 			`{"status":{"storedVersions":["v2"]}}`)
 		healed := awaitShoot(t, name, "health, and one constraint less", func(o *unstructured.Unstructured) bool {
