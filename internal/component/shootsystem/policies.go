@@ -43,7 +43,7 @@ func policies() []client.Object {
 	return []client.Object{
 		&networkingv1.NetworkPolicy{
 			ObjectMeta: describe("allow-dns",
-				"All pods may query the cluster's DNS servers, which query those of the node and the API server."),
+				"Everybody may query the cluster's DNS servers, which query those of the node and the API server."),
 			Spec: networkingv1.NetworkPolicySpec{
 				PodSelector: dns,
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
