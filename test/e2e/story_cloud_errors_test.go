@@ -121,11 +121,6 @@ func TestErrorsOfTheCloud(t *testing.T) {
 	})
 }
 
-// statusLabel is the label that sums up the status of a Shoot.
-func statusLabel(o *unstructured.Unstructured) string {
-	return o.GetLabels()["shoot.gardener.cloud/status"]
-}
-
 // awaitCode waits until the operation of a Shoot has the state, and its errors have one code and the text. If it fails
 // for another reason than before, it does not wait for this one.
 func awaitCode(
