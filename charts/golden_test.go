@@ -59,6 +59,10 @@ func TestGardenletThatJoinsIsRenderedAsReviewed(t *testing.T) {
 	}, "gardenlet-joins")
 }
 
+func TestProviderLocalIsRenderedAsReviewed(t *testing.T) {
+	checkRendered(t, "provider-local", map[string]any{"image": "hortus.dev/hortus:test"}, "provider-local")
+}
+
 // checkRendered compares a chart with its golden file. Helm rejects a chart that has an object twice.
 func checkRendered(t *testing.T, name string, values map[string]any, file string) {
 	t.Helper()

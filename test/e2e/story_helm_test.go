@@ -139,7 +139,17 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 			kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=condition="+c, "--timeout=10m")
 		}
 	})
-	step(t, "a Shoot runs on it", func(t *testing.T) { checkInnerShoot(t, kubeconfig) })
+	step(t, "a Shoot runs on it, which upgrades leave alone", func(t *testing.T) {
+		checkInnerShoot(t, kubeconfig, func(t *testing.T, name string) {
+			checkUpgrades(t, kubeconfig, name, func() {
+				release(t, "upgrade", "--reuse-values", "--set=apiserver.replicas=2,controllerManager.replicas=2")
+			}, func() {
+				helm(t, kubeconfig, "upgrade", "gardenlet", "charts/gardenlet", "--namespace=garden", "--wait", "--timeout=10m",
+					"--reuse-values", "--set-string",
+					`config.seedConfig.spec.settings.loadBalancerServices.annotations.example\.com/upgraded=yes`)
+			})
+		})
+	})
 	step(t, "the Seed and its gardenlet are removed", func(t *testing.T) {
 		removeInnerSeed(t, kubeconfig)
 		helm(t, kubeconfig, "uninstall", "gardenlet", "--namespace=garden", "--wait", "--timeout=10m")
