@@ -7,7 +7,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"hortus.dev/hortus/test/leaks"
 )
+
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestGetShowsWhoAnswered(t *testing.T) {
 	server := httptest.NewServer(handler("pod-1"))

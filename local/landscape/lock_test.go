@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"hortus.dev/hortus/test/leaks"
 )
 
 // lockedFolder makes the test program act as another 'hortus up': it locks the folder, reports that, and holds the lock
@@ -33,13 +35,13 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // Ends with the test.
 		return
 	}
-	os.Exit(m.Run())
+	leaks.Main(m)
 }
 
 // holdElsewhere locks a folder in another process until that is killed.
 func holdElsewhere(t *testing.T, dir string) *os.Process {
 	t.Helper()
-	holder := exec.CommandContext(t.Context(), os.Args[0])
+	holder := exec.Command(os.Args[0])
 	holder.Env = append(os.Environ(), lockedFolder+"="+dir)
 	out, err := holder.StdoutPipe()
 	if err != nil {
@@ -51,7 +53,7 @@ func holdElsewhere(t *testing.T, dir string) *os.Process {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = holder.Process.Kill() })
+	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
 		t.Fatalf("the other process prints %q, %v", line, err)
 	}

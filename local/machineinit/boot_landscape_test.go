@@ -25,12 +25,13 @@ import (
 // rootVariable makes the test program prepare a root file system inside the new namespaces and become its init.
 const rootVariable = "MACHINE_TEST_ROOT"
 
-func TestMain(m *testing.M) {
-	if root := os.Getenv(rootVariable); root != "" {
-		fmt.Println(enterRoot(root))
-		os.Exit(1)
+func init() {
+	playRole = func() {
+		if root := os.Getenv(rootVariable); root != "" {
+			fmt.Println(enterRoot(root))
+			os.Exit(1)
+		}
 	}
-	os.Exit(m.Run())
 }
 
 // enterRoot does what a container runtime does before it starts process 1.

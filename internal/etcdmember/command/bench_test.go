@@ -21,6 +21,7 @@ import (
 
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/chain"
+	"hortus.dev/hortus/test/leaks"
 )
 
 var megabytes = flag.Int("megabytes", 100, "how much BenchmarkRestore stores in etcd, in MB of values")
@@ -30,7 +31,7 @@ const asProcess = "HORTUS_ETCD_PROCESS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProcess) == "" {
-		os.Exit(m.Run())
+		leaks.Main(m)
 	}
 	cmd, _ := newRunCommand()
 	if err := cmd.Execute(); err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"hortus.dev/hortus/local/clouddaemon"
 	"hortus.dev/hortus/local/components"
+	"hortus.dev/hortus/test/leaks"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 	startWait = 20 * time.Second
 )
 
-// Main runs the tests of a package in fresh namespaces. Call it from TestMain.
+// Main runs the tests of a package in fresh namespaces, as [leaks.Main] does. Call it from TestMain.
 func Main(m *testing.M) {
 	if os.Getenv(marker) == "" {
 		os.Exit(reexec())
@@ -39,7 +40,7 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "set up sandbox:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	leaks.Main(m)
 }
 
 func reexec() int {

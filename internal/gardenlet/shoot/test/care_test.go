@@ -133,12 +133,15 @@ func TestConditionsOfAShoot(t *testing.T) {
 func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.realUserCluster()
 	s := w.run(w.newShoot(), succeeded)
 	webhook := func(name string, labels map[string]string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 		c := &admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 				Name: "pods.example.com", FailurePolicy: ptr.To(admissionregistrationv1.Fail), TimeoutSeconds: ptr.To(int32(30)),
+				SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://webhook.example.com")},
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 					Rule: admissionregistrationv1.Rule{
@@ -166,12 +169,12 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	s = w.care(s, r)
 	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
 	fixed := policy.Webhooks[0]
-	if *fixed.TimeoutSeconds != 15 || fixed.NamespaceSelector == nil ||
+	if *fixed.TimeoutSeconds != 15 || len(fixed.NamespaceSelector.MatchExpressions) == 0 ||
 		*fixed.FailurePolicy != admissionregistrationv1.Fail || policy.Annotations[corev1beta1.AnnotationWarning] == "" {
 		t.Errorf("remediated webhook = %+v, annotations %v", fixed, policy.Annotations)
 	}
 	w.must(w.user.Get(w.ctx, client.ObjectKeyFromObject(left), left))
-	if left.Webhooks[0].NamespaceSelector != nil {
+	if selector := left.Webhooks[0].NamespaceSelector; len(selector.MatchExpressions) > 0 {
 		t.Error("a webhook was changed although its owner has disabled that")
 	}
 	w.must(w.user.Delete(w.ctx, left))
@@ -185,11 +188,14 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.realUserCluster()
 	s := w.run(w.newShoot(), succeeded)
 	policy := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "stubborn"},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "pods.example.com", FailurePolicy: ptr.To(admissionregistrationv1.Ignore), TimeoutSeconds: ptr.To(int32(30)),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://webhook.example.com")},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 				Rule: admissionregistrationv1.Rule{

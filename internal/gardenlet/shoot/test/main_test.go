@@ -178,13 +178,36 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 	return w
 }
 
-// userCluster simulates the Shoot's cluster. The clean-up deletes much in it, so it is not the cluster of the test.
-func userCluster(t *testing.T) client.Client {
+// userScheme has the kinds of the Shoot's cluster.
+func userScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
+	return scheme
+}
+
+// realUserCluster makes the Shoot's cluster a kube-apiserver of its own. It is for tests whose result depends on what
+// API servers do: defaults and validation, finalizers, deletions, selectors. Nothing but the API server runs there.
+func (w *world) realUserCluster() {
+	w.t.Helper()
+	server := env.StartKubeAPIServer(w.t, env.Etcd(w.t), nil)
+	var err error
+	if w.user, err = client.New(server.Config, client.Options{Scheme: userScheme(w.t)}); err != nil {
+		w.t.Fatal(err)
+	}
+	// Kube-apiservers create it a moment after their start.
+	env.Eventually(w.t, "the namespace default exists", func() (bool, error) {
+		err := w.user.Get(w.ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{})
+		return err == nil, err
+	})
+}
+
+// userCluster simulates the Shoot's cluster. The clean-up deletes much in it, so it is not the cluster of the test.
+func userCluster(t *testing.T) client.Client {
+	t.Helper()
+	scheme := userScheme(t)
 	phase := func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }
 	tokenType := func(o client.Object) []string { // The type of a Secret is not in its metadata, but tokens have this.
 		if _, isToken := o.GetAnnotations()[corev1.ServiceAccountNameKey]; isToken {
@@ -630,7 +653,7 @@ func (w *world) resourceManager(in client.ListOption) {
 	}
 }
 
-// namespaceGone tells whether the namespace does not exist. It removes one that is being deleted.
+// namespaceGone reports whether the namespace does not exist. It removes one that is being deleted.
 func (w *world) namespaceGone(name string) bool {
 	w.t.Helper()
 	ns := &corev1.Namespace{}

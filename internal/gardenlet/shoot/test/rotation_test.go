@@ -78,6 +78,7 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 func TestListedTokensAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.realUserCluster()
 	s := w.settled(w.newShoot())
 	account := func(name string, secrets ...string) *corev1.ServiceAccount {
 		a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -89,8 +90,7 @@ func TestListedTokensAreReplaced(t *testing.T) {
 	token := func(name string) *corev1.Secret {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "default", Name: name, CreationTimestamp: metav1.NewTime(began.Add(-time.Hour)),
-				Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"},
+				Namespace: "default", Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"},
 			},
 			Type: corev1.SecretTypeServiceAccountToken,
 		}
@@ -101,6 +101,8 @@ func TestListedTokensAreReplaced(t *testing.T) {
 	} {
 		w.must(w.user.Create(w.ctx, o))
 	}
+	// The user's cluster has a clock of its own. The rotation begins after the tokens were created.
+	w.clock.Step(max(0, time.Since(w.clock.Now())) + time.Minute)
 	const label = "credentials.gardener.cloud/key-name"
 	state := func() (robot *corev1.ServiceAccount, listed, tokens []string) {
 		t.Helper()

@@ -89,6 +89,7 @@ func (w *world) flagsOfResourceManager(s *corev1beta1.Shoot) string {
 func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.realUserCluster()
 	s := w.run(w.newShoot("a", "b"), succeeded)
 	worker := &extensionsv1alpha1.Worker{}
 	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name}, worker))
@@ -111,10 +112,15 @@ func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	// The user's objects in the cluster are deleted before its machines.
 	w.must(w.user.Create(w.ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	}))
+	labels := map[string]string{"app": "web"}
 	w.must(w.user.Create(w.ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/slow"}},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+		}},
 	}))
 	w.delete(s)
 	s = w.run(s, func(s *corev1beta1.Shoot) bool {
@@ -153,10 +159,14 @@ func TestAttachmentsEndWithTheirNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			w.realUserCluster()
 			s := w.run(w.newShoot("a"), succeeded)
 			attachment := func(name string, finalizers ...string) *storagev1.VolumeAttachment {
 				return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers},
-					Spec: storagev1.VolumeAttachmentSpec{Attacher: "d", NodeName: "gone"}}
+					Spec: storagev1.VolumeAttachmentSpec{
+						Attacher: "d", NodeName: "gone",
+						Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv")},
+					}}
 			}
 			w.must(w.user.Create(w.ctx, attachment("free")))
 			w.must(w.user.Create(w.ctx, attachment("held", "example.com/driver")))
@@ -427,6 +437,7 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 func TestShootHibernatesAndWakesUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.realUserCluster()
 	s := w.run(w.newShoot("a"), succeeded)
 	// All Deployments of the control plane are those in the table, and have the replicas.
 	checkReplicas := func(want int32) {
@@ -456,10 +467,15 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	w.must(w.Client.Status().Update(w.ctx, s))
 	// Pods whose kubelets have been deleted with the machines.
 	for i, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodPending} {
-		w.must(w.user.Create(w.ctx, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("team-", i), Name: "lost"},
-			Spec:       corev1.PodSpec{NodeName: "gone"}, Status: corev1.PodStatus{Phase: phase},
-		}))
+		team := fmt.Sprint("team-", i)
+		w.must(w.user.Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}))
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "lost"},
+			Spec:       corev1.PodSpec{NodeName: "gone", Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+		}
+		w.must(w.user.Create(w.ctx, pod))
+		pod.Status.Phase = phase
+		w.must(w.user.Status().Update(w.ctx, pod))
 	}
 	checkReplicas(1)
 	hibernate(true)
@@ -478,6 +494,9 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	hibernate(false)
 	if checkReplicas(1); s.Status.IsHibernated {
 		t.Error("the status says that the Shoot is hibernated")
+	}
+	for i := range left.Items { // The kube-controller-manager does it, since their nodes are gone.
+		w.must(w.user.Delete(w.ctx, &left.Items[i], client.GracePeriodSeconds(0)))
 	}
 	w.delete(s)
 	w.run(s, gone)

@@ -106,6 +106,7 @@ func TestADeletionIsTakenOver(t *testing.T) {
 	for name, begun := range map[string]bool{"begun on the lost seed": true, "only requested": false} {
 		t.Run(name, func(t *testing.T) {
 			source := newSource(t)
+			source.realUserCluster()
 			s := source.until(source.newShoot("a"), succeeded)
 			source.saveState(s)
 			had := source.persistent(s)
@@ -115,7 +116,7 @@ func TestADeletionIsTakenOver(t *testing.T) {
 			}
 			source.must(source.user.Create(source.ctx, &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 			}))
 			source.lose(s)
 
