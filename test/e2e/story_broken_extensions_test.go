@@ -179,8 +179,8 @@ func TestBrokenExtensionsHarmNobody(t *testing.T) {
 	})
 	awaitSucceeded(t, "barred")
 	mine := []string{"calm", "struck", "unheard", "barred", "spared"}
-	kubectl(t, garden, slices.Concat([]string{"-n", projectNS, "annotate", "--overwrite", "shoots",
-		"confirmation.gardener.cloud/deletion=true"}, mine)...)
+	kubectl(t, garden, slices.Concat([]string{"-n", projectNS, "annotate", "--overwrite", "shoots"}, mine,
+		[]string{"confirmation.gardener.cloud/deletion=true"})...)
 	kubectl(t, garden, slices.Concat([]string{"-n", projectNS, "delete", "shoots", "--wait=false"}, mine)...)
 }
 
