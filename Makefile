@@ -11,17 +11,23 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 GO_BUILD := CGO_ENABLED=0 go build -tags $(TAGS)
 # Steps of gardenlets on real servers take minutes on a busy machine. With more garbage before it is collected, the
 # servers of these tests take a quarter less time. Tests that step controllers on real servers wait for answers half of
-# the time, so that more of them than there are cores run side by side.
-GO_TEST  := GOGC=400 CGO_ENABLED=0 go test -timeout 30m -p 3 -parallel 4 -tags $(TAGS)
+# the time, so that more of them than there are cores run side by side. "make lint" and "make check" vet everything.
+GO_TEST  = GOGC=400 CGO_ENABLED=0 go test -vet=off -timeout 30m -p 3 -parallel 4 -tags $(TAGS) $(FRESH)
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
 HOST_PACKAGES = ./local/clouddaemon/... ./local/machineinit/... ./local/provider/networkagent/... ./local/provider/csi/... ./local/images/... ./internal/nodeagent ./internal/nodeagent/units/systemd
 # The slowest come first, so that both cores have work until the end.
-SLOW_PACKAGES = ./internal/gardenlet/shoot/test ./internal/apiserver/test/... ./local/provider
-UNIT_PACKAGES = $(SLOW_PACKAGES) $(shell go list ./... | grep -v /test/e2e)
+SLOW_UNIT_PACKAGES   = ./internal/etcdmember/command
+SLOW_SERVER_PACKAGES = ./internal/gardenlet/shoot/test ./internal/apiserver/test/... ./local/provider
+UNIT_PACKAGES        = $(SLOW_UNIT_PACKAGES) $(shell TAGS=$(TAGS) tools/packages unit)
+SERVER_PACKAGES      = $(SLOW_SERVER_PACKAGES) $(shell TAGS=$(TAGS) tools/packages servers)
+
+# Results of each part of the tests are kept in this folder. test-all keeps them in docs, with the page that shows them.
+RESULTS ?= $(BUILD)/results
+RECORD   = $(BUILD)/tools/testresults -into $(RESULTS) -part
 
 .PHONY: help
 help: ## Show this list.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the hortus binary.
@@ -41,31 +47,44 @@ components: build ## Build every component, the Kubernetes versions that the lan
 	@$(HORTUS) components build --all
 	@$(HORTUS) images build --all
 
-.PHONY: test
-test: ## Run the tests that decide about a change: unit, stepped on a real API server, and the landscape (root).
+.PHONY: root
+root:
 	@if [ "$$(id -u)" != 0 ]; then \
 	  echo "make test needs root: its landscape tests make network namespaces and containers."; \
-	  echo "Run it as root, or run 'make test-unit', which does not."; exit 1; fi
+	  echo "Run it as root, or run 'make test-unit test-servers', which does not."; exit 1; fi
+
+.PHONY: test
+test: root ## Run the tests that decide about a change: unit, on servers, fuzzing, and the landscape (root).
 	@$(MAKE) --no-print-directory verify
 	@# One after the other: each keeps the processors busy by itself. A failure does not hide those of the next.
-	@$(MAKE) --no-print-directory --keep-going test-unit fuzz test-landscape
+	@$(MAKE) --no-print-directory --keep-going test-unit test-servers fuzz test-landscape
+
+.PHONY: recorder
+recorder:
+	@mkdir -p $(RESULTS)
+	@cd tools && CGO_ENABLED=0 go build -o ../$(BUILD)/tools/ ./testresults
 
 .PHONY: test-unit
-test-unit: build ## Run unit tests, and reconcilers step by step on a real etcd and kube-apiserver (no root).
-	@$(HORTUS) components build etcd kubernetes-1.36.3
-	@# Objects that share memory may only be read.
-	@CGO_ENABLED=1 go test -tags $(TAGS) -race -run 'Version' ./internal/apiserver/codec
+test-unit: recorder ## Run unit tests: decisions, and single programs (no root, no servers, minutes).
 	@# A failure in one module does not hide those of others.
 	@set -o pipefail; { failed=0; \
-	  for module in api extension examples/extension tools; do (cd "$$module" && $(GO_TEST) ./...) || failed=1; done; \
-	  $(GO_TEST) $(UNIT_PACKAGES) && [ "$$failed" = 0 ]; } 2>&1 | tools/slowest
+	  for module in api extension examples/extension tools; do (cd "$$module" && $(GO_TEST) -json ./...) || failed=1; done; \
+	  $(GO_TEST) -json $(UNIT_PACKAGES) && [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) unit
+
+.PHONY: test-servers
+test-servers: build recorder ## Run controllers step by step on a real etcd, kube-apiserver and API server of Hortus (no root).
+	@$(HORTUS) components build etcd kubernetes-1.36.3
+	@# Objects that share memory may only be read.
+	@set -o pipefail; { failed=0; \
+	  CGO_ENABLED=1 go test -json -tags $(TAGS) $(FRESH) -race -run 'Version' ./internal/apiserver/codec || failed=1; \
+	  $(GO_TEST) -json $(SERVER_PACKAGES) && [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) servers
 
 .PHONY: check
-check: ## Check formatting, linters and unit tests of the packages changed against main; BASE=<branch> compares with another one.
+check: ## Check formatting, linters and tests of the packages changed against main; BASE=<branch> compares with another one.
 	@BASE='$(BASE)' TAGS=$(TAGS) tools/check
 
 # Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
-GO_FUZZ = $(GO_TEST) -run '^$$' -fuzzminimizetime 100x
+GO_FUZZ = $(GO_TEST) -json -run '^$$' -fuzzminimizetime 100x
 # Readers of what others write, with a number of tries each that takes a few seconds.
 FUZZ = internal/etcdbackup/archive:FuzzReader:2000 internal/apiserver/codec:FuzzJSON:5000 internal/manifest:FuzzRead:2000 \
   internal/gateway:FuzzReadClientHello:20000 \
@@ -74,38 +93,52 @@ FUZZ = internal/etcdbackup/archive:FuzzReader:2000 internal/apiserver/codec:Fuzz
   internal/resourcemanager/managedresource:FuzzDecodeValue:10000 internal/validate:FuzzCheck:2000
 
 .PHONY: fuzz
-fuzz: ## Try random input on everything that reads what others write; the number of tries is fixed.
-	cd api && $(GO_FUZZ) -fuzz '^FuzzKinds$$' -fuzztime 2000x ./corpus
-	@set -e; for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
-	  $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package"; done
+fuzz: recorder ## Try random input on everything that reads what others write; the number of tries is fixed.
+	@set -o pipefail; { failed=0; \
+	  (cd api && $(GO_FUZZ) -fuzz '^FuzzKinds$$' -fuzztime 2000x ./corpus) || failed=1; \
+	  for each in $(FUZZ); do IFS=: read -r package target tries <<< "$$each"; \
+	    $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package" || failed=1; done; \
+	  [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) fuzz
 
 # Stories that take too long for every change: faults that last, rotations that wait, many rolls of pools, versions that
 # are built first, Kubernetes' own specs, and other versions of Hortus.
-LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollOnRequest|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded
+LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollOnRequest|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded|TestConditionsOfAControlPlane|TestConditionsHaveThresholds|TestHibernationEndsUpdatesInPlace|TestShootsAreDeletedInAnyState|TestErrorsOfTheCloud|TestClassicPoolsRollOnTheirTriggers|TestRandomEditsRollAsPredicted|TestConfinedChangesWaitForTheirWindow
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 
 .PHONY: test-landscape
-test-landscape: build ## Bring up a landscape, use it as a person would, and take it down (root).
-	$(GO_TEST_LANDSCAPE) -skip '$(LONG_STORIES)|TestConformance$$'
-	CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES)
+test-landscape: build recorder ## Bring up a landscape, use it as a person would, and take it down (root).
+	@set -o pipefail; $(GO_TEST_LANDSCAPE) -skip '$(LONG_STORIES)|TestConformance$$' 2>&1 | $(RECORD) stories
+	@set -o pipefail; CGO_ENABLED=0 go test -json -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES) 2>&1 | $(RECORD) host
 
 .PHONY: test-all
-test-all: test ## Run all tests, the stories that take long, and Kubernetes' conformance tests (root).
-	HORTUS_TEST_POINTS=each $(GO_TEST) -run StopAfterEveryWrite ./internal/gardenlet/shoot/test
-	HORTUS_TEST_SEEDS=500 $(GO_TEST) -run TestSimulate ./internal/controllermanager/test ./internal/resourcemanager/test
-	@$(MAKE) --no-print-directory test-race
-	$(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)'
-	@$(MAKE) --no-print-directory conformance
+test-all: root ## Run all tests, also those that take long, and Kubernetes' conformance tests, and write docs/test-results.md (root).
+	@$(MAKE) --no-print-directory --keep-going RESULTS=docs FRESH=-count=1 test test-faults test-race test-long conformance
+
+.PHONY: test-faults
+test-faults: build recorder ## Run moves with a fault at every write, and 500 seeds of each simulation of the garden and of Shoots.
+	@$(HORTUS) components build etcd kubernetes-1.36.3
+	@set -o pipefail; { failed=0; \
+	  HORTUS_TEST_POINTS=each $(GO_TEST) -json -run StopAfterEveryWrite ./internal/gardenlet/shoot/test || failed=1; \
+	  HORTUS_TEST_SEEDS=500 $(GO_TEST) -json -run TestSimulate ./internal/controllermanager/test ./internal/resourcemanager/test && \
+	  [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) faults
+
+.PHONY: test-long
+test-long: build recorder ## Run the stories that take too long for every change (root).
+	@set -o pipefail; $(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)' 2>&1 | $(RECORD) long
 
 .PHONY: test-race
-test-race: build ## Run the tests of internal/ with the race detector, except those that need root.
+test-race: build recorder ## Run the tests of internal/ with the race detector, except those that need root.
 	@$(HORTUS) components build etcd kubernetes-1.36.3
-	GOGC=400 CGO_ENABLED=1 go test -race -timeout 60m -p 2 -tags $(TAGS) $(filter-out $(HOST_PACKAGES:./%=hortus.dev/hortus/%),$(shell go list ./internal/...))
+	@set -o pipefail; GOGC=400 CGO_ENABLED=1 go test -json -race -timeout 60m -p 2 -tags $(TAGS) $(FRESH) \
+	  $(filter-out $(HOST_PACKAGES:./%=hortus.dev/hortus/%),$(shell go list ./internal/...)) 2>&1 | $(RECORD) race
 
 .PHONY: conformance
-conformance: build ## Run Kubernetes' conformance tests on a Shoot (root), and write docs/conformance.md; VERSION=1.35.4 is the Shoot's, SPECS=<regular expression> limits them.
-	HORTUS_KUBERNETES='$(VERSION)' HORTUS_SPECS='$(SPECS)' $(GO_TEST_LANDSCAPE) -timeout 6h -run 'TestConformance$$'
+conformance: build recorder ## Run Kubernetes' conformance tests on a Shoot (root), and write docs/conformance.md; VERSION=1.35.4 is the Shoot's, SPECS=<regular expression> limits them.
+	@# The page of all results shows those of specs that failed, too.
+	@failed=0; HORTUS_KUBERNETES='$(VERSION)' HORTUS_SPECS='$(SPECS)' \
+	  $(GO_TEST_LANDSCAPE) -timeout 6h -run 'TestConformance$$' || failed=1; \
+	  $(BUILD)/tools/testresults && [ "$$failed" = 0 ]
 
 .PHONY: bench
 bench: build ## Measure landscape, API server and scheduler; print tables and write JSON to .build/bench (root). BENCH_FLAGS=--fresh times the start.

@@ -3,12 +3,10 @@ package charts_test
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
-	"hortus.dev/hortus/internal/cli"
 	"hortus.dev/hortus/internal/golden"
 )
 
@@ -61,6 +59,10 @@ func TestGardenletThatJoinsIsRenderedAsReviewed(t *testing.T) {
 	}, "gardenlet-joins")
 }
 
+func TestProviderLocalIsRenderedAsReviewed(t *testing.T) {
+	checkRendered(t, "provider-local", map[string]any{"image": "hortus.dev/hortus:test"}, "provider-local")
+}
+
 // checkRendered compares a chart with its golden file. Helm rejects a chart that has an object twice.
 func checkRendered(t *testing.T, name string, values map[string]any, file string) {
 	t.Helper()
@@ -83,45 +85,4 @@ func checkRendered(t *testing.T, name string, values map[string]any, file string
 		all = append(all, o)
 	}
 	golden.Objects(t, file, all...)
-}
-
-// The arguments of the pods are flags that the program has.
-func TestProgramsOfTheGardenKnowTheirArguments(t *testing.T) {
-	c, err := chart.LoadFS(charts.FS, "garden")
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := gardenValues()
-	values["etcd"].(map[string]any)["backup"].(map[string]any)["restore"] = map[string]any{
-		"id": "1", "untilTime": "2026-01-31T15:04:05Z",
-	}
-	delete(values["apiserver"].(map[string]any), "args") // An example.
-	objects, err := chart.Render(c, chart.Release{Name: "garden", Namespace: "garden"}, values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := 0
-	for _, o := range objects {
-		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, container := range containers {
-			args, _, err := unstructured.NestedStringSlice(container.(map[string]any), "args")
-			if err != nil {
-				t.Fatal(err)
-			}
-			command, flags, err := cli.NewCommand().Find(args)
-			if err == nil {
-				err = command.ParseFlags(flags)
-			}
-			if err != nil {
-				t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
-			}
-			checked++
-		}
-	}
-	if checked != 4 {
-		t.Errorf("%d containers were checked, want 4", checked)
-	}
 }

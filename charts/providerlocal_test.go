@@ -29,21 +29,6 @@ func renderProviderLocal(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-func TestProviderLocalRenders(t *testing.T) {
-	kinds := map[string]int{}
-	for _, o := range renderProviderLocal(t) {
-		kinds[o.GetKind()]++
-	}
-	for kind, want := range map[string]int{
-		"Deployment": 1, "ServiceAccount": 1, "ClusterRole": 1, "ClusterRoleBinding": 1, "Role": 1, "RoleBinding": 1,
-		"Service": 1, "MutatingWebhookConfiguration": 1,
-	} {
-		if kinds[kind] != want {
-			t.Errorf("the chart has %d of %s, want %d", kinds[kind], kind, want)
-		}
-	}
-}
-
 func TestProviderLocalChangesItsShootsOnly(t *testing.T) {
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	for _, o := range renderProviderLocal(t) {

@@ -29,6 +29,8 @@ import (
 const (
 	// recheck is the interval at which machines are checked without an event.
 	recheck = 30 * time.Second
+	// recheckPreparation is the interval at which a [Preparer] is asked again.
+	recheckPreparation = 10 * time.Second
 	// recheckSecrets is the interval of checks once only classes and Secrets are left: the machine controller releases
 	// them within milliseconds, and Secrets are not watched.
 	recheckSecrets = time.Second
@@ -101,6 +103,10 @@ func (a *Actuator) Reconcile(
 	if err != nil {
 		return extension.Result{}, err
 	}
+	preparing, err := a.prepare(ctx, w, cluster, want)
+	if err != nil {
+		return extension.Result{}, err
+	}
 	if err := a.applyClasses(ctx, w, want); err != nil {
 		return extension.Result{}, err
 	}
@@ -121,7 +127,10 @@ func (a *Actuator) Reconcile(
 	if err != nil {
 		return extension.Result{}, err
 	}
-	if reason != "" {
+	switch {
+	case preparing:
+		return extension.Waiting(reason, recheckPreparation), nil
+	case reason != "":
 		return extension.Waiting(reason, recheck), nil
 	}
 	setInPlaceHashes(w, want, have)
@@ -282,6 +291,31 @@ func (a *Actuator) wanted(
 	return out, nil
 }
 
+// prepare records what the machines of each pool wait for, and reports whether there is any.
+func (a *Actuator) prepare(
+	ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster, want []Wanted,
+) (bool, error) {
+	preparer, ok := a.Provider.(Preparer)
+	if !ok || cluster.Hibernated() {
+		return false, nil
+	}
+	waiting := map[string]string{}
+	for i := range w.Spec.Pools {
+		pool := &w.Spec.Pools[i]
+		waitsFor, err := preparer.Prepare(ctx, w, cluster, pool)
+		if err != nil {
+			return false, fmt.Errorf("prepare machines of pool %q: %w", pool.Name, err)
+		}
+		if waitsFor != "" {
+			waiting[pool.Name] = waitsFor
+		}
+	}
+	for i := range want {
+		want[i].waitsFor = waiting[want[i].PoolName]
+	}
+	return len(waiting) > 0, nil
+}
+
 func (a *Actuator) observe(ctx context.Context, namespace string) (observed, error) {
 	var (
 		deployments machinev1alpha1.MachineDeploymentList
@@ -336,7 +370,8 @@ func (a *Actuator) applyClasses(ctx context.Context, w *extensionsv1alpha1.Worke
 	return nil
 }
 
-// applyDeployments creates and patches the wanted MachineDeployments and puts the results into have.
+// applyDeployments creates and patches the wanted MachineDeployments and puts the results into have. Those whose
+// machines wait for something stay as they are.
 func (a *Actuator) applyDeployments(
 	ctx context.Context, want []Wanted, have *observed, hibernated bool, restored State,
 ) error {
@@ -349,6 +384,9 @@ func (a *Actuator) applyDeployments(
 	}
 	for i := range want {
 		w := &want[i]
+		if w.waitsFor != "" {
+			continue
+		}
 		s := scale{min: w.Min, max: w.Max, hibernated: hibernated, autoscaled: autoscaled, waking: waking && !hibernated}
 		existing := have.deployment(w.Name)
 		if existing != nil {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -183,6 +184,87 @@ func TestHibernationStopsTheControllerLast(t *testing.T) {
 	if n := a.controllerReplicas(t); n != 0 {
 		t.Errorf("the machine controller has %d replicas, want none", n)
 	}
+}
+
+// slowProvider has pools whose machines wait for something.
+type slowProvider struct {
+	plainProvider
+	waits map[string]string // By pool.
+}
+
+func (p *slowProvider) Prepare(
+	_ context.Context, _ *extensionsv1alpha1.Worker, _ *extension.Cluster, pool *extensionsv1alpha1.WorkerPool,
+) (string, error) {
+	return p.waits[pool.Name], nil
+}
+
+// TestMachinesAreCreatedOncePrepared: a pool whose machines wait for something has no machines, or those that it had,
+// and the Worker says what for. Other pools do not wait.
+func TestMachinesAreCreatedOncePrepared(t *testing.T) {
+	var created []string
+	a, w := newActuator(&created), testWorker()
+	provider := &slowProvider{waits: map[string]string{"p": "x 1.35.4 is being built"}}
+	a.Provider = provider
+	w.Spec.Pools[0].Zones = []string{"a", "b"}
+	other := *w.Spec.Pools[0].DeepCopy()
+	other.Name, other.Zones = "q", nil
+	w.Spec.Pools = append(w.Spec.Pools, other)
+	classes := func() map[string]string {
+		t.Helper()
+		list := &machinev1alpha1.MachineDeploymentList{}
+		if err := a.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]string{}
+		for _, md := range list.Items {
+			found[md.Name] = md.Spec.Template.Spec.Class.Name
+		}
+		return found
+	}
+	class := func(names map[string]string, pool string) string { return names[ns+"-"+pool+"-z1"] }
+
+	got, err := a.Reconcile(t.Context(), w, testCluster(false))
+	want := extension.Waiting(fmt.Sprintf(
+		`machines of pool "p" wait: x 1.35.4 is being built; MachineDeployment %q has no MachineSet of class %q yet`,
+		ns+"-q-z1", a.classOf(t, w, "q")), recheckPreparation)
+	if err != nil || got != want {
+		t.Errorf("Reconcile() = %+v, %v, want %+v", got, err, want)
+	}
+	if found := classes(); class(found, "p") != "" || class(found, "q") == "" {
+		t.Errorf("MachineDeployments with their classes: %v, want only that of pool q", found)
+	}
+	provider.waits = nil
+	second, err := a.Reconcile(t.Context(), w, testCluster(false))
+	if found := classes(); err != nil || second.IsDone() || class(found, "p") == "" {
+		t.Errorf("Reconcile() = %+v, %v, with MachineDeployments %v, want one of pool p", second, err, found)
+	}
+	// A newer version that is being built does not replace machines.
+	provider.waits = map[string]string{"p": "x 1.35.4 is being built"}
+	old := class(classes(), "p")
+	w.Spec.Pools[0].NodeAgentSecretName = ptr.To("k2")
+	if _, err := a.Reconcile(t.Context(), w, testCluster(false)); err != nil || class(classes(), "p") != old {
+		t.Errorf("class of pool p became %q, %v, want %q until the version is there", class(classes(), "p"), err, old)
+	}
+	// Nothing is prepared for machines that are to be deleted.
+	if _, err := a.Reconcile(t.Context(), w, testCluster(true)); err != nil || class(classes(), "p") == old {
+		t.Errorf("class of pool p of a hibernated Shoot is still %q, %v", old, err)
+	}
+}
+
+// classOf returns the name of the MachineClass of a pool.
+func (a *Actuator) classOf(t *testing.T, w *extensionsv1alpha1.Worker, pool string) string {
+	t.Helper()
+	want, err := a.wanted(t.Context(), w, testCluster(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if want[i].PoolName == pool {
+			return want[i].ClassName
+		}
+	}
+	t.Fatalf("no pool %q", pool)
+	return ""
 }
 
 func TestListForTheAutoscalerIsWrittenOncePerRequest(t *testing.T) {

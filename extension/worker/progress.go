@@ -59,7 +59,7 @@ func progress(want []Wanted, have observed, hibernated bool) (string, error) {
 	}
 	var reasons []string
 	for i := range want {
-		if reason := want[i].waitingFor(have); reason != "" {
+		if reason := want[i].waitingFor(have); reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 	}
@@ -138,6 +138,9 @@ var retryable = []corev1beta1.ErrorCode{
 }
 
 func (w *Wanted) waitingFor(have observed) string {
+	if w.waitsFor != "" {
+		return fmt.Sprintf("machines of pool %q wait: %s", w.PoolName, w.waitsFor)
+	}
 	md := have.deployment(w.Name)
 	if md == nil {
 		return fmt.Sprintf("MachineDeployment %q does not exist yet", w.Name)

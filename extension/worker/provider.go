@@ -17,6 +17,16 @@ type Provider interface {
 		pool *extensionsv1alpha1.WorkerPool, zone string) (Machine, error)
 }
 
+// Preparer is implemented by a Provider whose machines may depend on something that takes a while to make, such as an
+// image that the cloud builds on first use. Machines that are created too early exceed their creation timeout and are
+// replaced again and again.
+type Preparer interface {
+	// Prepare returns what the machines of a pool wait for, in words for users; "" if they can be created. It requests
+	// what is missing and does not wait for it.
+	Prepare(ctx context.Context, worker *extensionsv1alpha1.Worker, cluster *extension.Cluster,
+		pool *extensionsv1alpha1.WorkerPool) (waitsFor string, err error)
+}
+
 // Machine describes the machines of a pool in a zone.
 type Machine struct {
 	// Provider and Spec become the provider and the providerSpec of the MachineClass.

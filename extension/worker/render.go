@@ -53,6 +53,7 @@ type Wanted struct {
 	inPlace  string             // Hash of an update in place, for pools that are updated so.
 	worker   *extensionsv1alpha1.Worker
 	replicas int32
+	waitsFor string // What the pool's machines cannot be created without; "" if it is there. See [Preparer].
 }
 
 // wanted computes the MachineDeployment of a pool in its zone with the given index.

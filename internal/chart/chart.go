@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -69,8 +70,12 @@ func LoadArchive(archive []byte) (*helmchart.Chart, error) {
 }
 
 // Render returns the objects of the chart for the given values, Namespaces and CustomResourceDefinitions first. values
-// override the chart's values.yaml. The result is the same for the same input.
+// override the chart's values.yaml. The result is the same for the same input. As with Helm, the kubeVersion in
+// Chart.yaml has to include the version of the cluster.
 func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unstructured.Unstructured, error) {
+	if err := checkKubeVersion(c, release.Capabilities.Version()); err != nil {
+		return nil, err
+	}
 	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, options, release.Capabilities.forTemplates())
 	if err != nil {
@@ -105,6 +110,27 @@ func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unst
 	}
 	SortForInstall(objects)
 	return objects, nil
+}
+
+// checkKubeVersion checks the versions of Kubernetes that the chart is made for, if it names any.
+func checkKubeVersion(c *helmchart.Chart, version string) error {
+	if c.Metadata == nil || c.Metadata.KubeVersion == "" {
+		return nil
+	}
+	wanted, err := semver.NewConstraint(c.Metadata.KubeVersion)
+	if err != nil {
+		return fmt.Errorf("kubeVersion of chart %q: invalid value: %q (a range of versions, such as >=1.30.0-0)", c.Name(),
+			c.Metadata.KubeVersion)
+	}
+	of, err := semver.NewVersion(version)
+	if err != nil {
+		return fmt.Errorf("version of Kubernetes: invalid value: %q (a semantic version)", version)
+	}
+	if !wanted.Check(of) {
+		return fmt.Errorf("kubeVersion of chart %q: unsupported value: %q (a range that includes the version of the cluster, %s)",
+			c.Name(), c.Metadata.KubeVersion, version)
+	}
+	return nil
 }
 
 // Decode parses a YAML or JSON stream of any number of documents; empty ones are dropped and Lists are unpacked.

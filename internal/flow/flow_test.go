@@ -53,6 +53,13 @@ func TestProgress(t *testing.T) {
 		"all done except a barrier":            {Result{Steps: 2, Done: names(2), Blocked: names(1)}, 99},
 		"only a barrier, which is not reached": {Result{Blocked: names(1)}, 0},
 		"all done":                             {Result{Steps: 2, Done: names(2)}, 100},
+		"steps done at once do not count":      {Result{Steps: 50, Done: names(41), AtOnce: 40, Blocked: names(9)}, 10},
+		"all were done at once except barriers": {Result{
+			Steps: 2, Done: names(2), AtOnce: 2, Blocked: names(1)}, 0},
+		"an earlier process was halfway": {Result{
+			Steps: 50, Done: names(45), AtOnce: 40, Before: 50, Waiting: make([]Wait, 5)}, 75},
+		"an earlier process was almost done": {Result{
+			Steps: 50, Done: names(40), AtOnce: 40, Before: 99, Waiting: make([]Wait, 10)}, 99},
 	} {
 		if got := tc.result.Progress(); got != tc.want {
 			t.Errorf("%s: Progress() = %d, want %d", name, got, tc.want)
@@ -68,7 +75,7 @@ func TestBarriersAreNoProgress(t *testing.T) {
 	s := &scope{say: map[string]any{"-a": Waiting(kind, "a goes")}}
 	got := Run(t.Context(), Reverse[*scope](nil, a, b, c), s, Options{})
 	want := Result{
-		Steps: 1, Waiting: []Wait{{Step: "remove-a", Reason: "a goes"}},
+		Steps: 1, Waiting: []Wait{{Step: "remove-a", Reason: "a goes", Kind: kind}},
 		Skipped: []Skip{{"remove-c", "nothing to do"}, {"remove-b", "nothing to do"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -108,7 +115,8 @@ func TestRun(t *testing.T) {
 		"a waiting step blocks only those after it": {
 			scope: &scope{say: map[string]any{"b": Waiting(kind, "b is slow")}},
 			want: Result{
-				Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{Step: "b", Reason: "b is slow"}}, Blocked: []string{"c"},
+				Steps: 4, Done: []string{"a", "d"}, Waiting: []Wait{{Step: "b", Reason: "b is slow", Kind: kind}},
+				Blocked: []string{"c"},
 			},
 			progress: 50,
 		},
@@ -120,14 +128,15 @@ func TestRun(t *testing.T) {
 		"skipped steps count for order but not for progress": {
 			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"d": Waiting(kind, "x")}},
 			want: Result{
-				Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{Step: "d", Reason: "x"}}, Skipped: []Skip{{"b", "no workers"}},
+				Steps: 3, Done: []string{"a", "c"}, Waiting: []Wait{{Step: "d", Reason: "x", Kind: kind}},
+				Skipped: []Skip{{"b", "no workers"}},
 			},
 			progress: 66,
 		},
 		"a skipped step passes on its dependencies": {
 			scope: &scope{skip: map[string]string{"b": "no workers"}, say: map[string]any{"a": Waiting(kind, "x")}},
 			want: Result{
-				Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"c", "d"},
+				Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x", Kind: kind}}, Blocked: []string{"c", "d"},
 				Skipped: []Skip{{"b", "no workers"}},
 			},
 			progress: 0,
@@ -153,13 +162,14 @@ func TestStepSkippedAtOncePassesNothingOn(t *testing.T) {
 	waiting := map[string]any{"a": Waiting(kind, "x")}
 	got := Run(t.Context(), New(a, b, c), &scope{skip: map[string]string{"b": "not requested"}, say: waiting}, Options{})
 	want := Result{
-		Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x"}}, Skipped: []Skip{{"b", "not requested"}},
+		Steps: 2, Done: []string{"c"}, Waiting: []Wait{{Step: "a", Reason: "x", Kind: kind}},
+		Skipped: []Skip{{"b", "not requested"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
 	got = Run(t.Context(), New(a, b, c), &scope{say: waiting}, Options{})
-	want = Result{Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x"}}, Blocked: []string{"b", "c"}}
+	want = Result{Steps: 3, Waiting: []Wait{{Step: "a", Reason: "x", Kind: kind}}, Blocked: []string{"b", "c"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("not skipped (-want +got):\n%s", diff)
 	}
@@ -268,14 +278,83 @@ func TestDescriptionSaysHowLongWaitsLast(t *testing.T) {
 	}{
 		{0, "A has 0 of 1 machines"},
 		{59 * time.Second, "A has 0 of 1 machines"},
-		{time.Second, "A has 0 of 1 machines (for more than 1m)"},
-		{8 * time.Minute, "A has 0 of 1 machines (for more than 5m)"},
-		{25 * time.Hour, "A has 0 of 1 machines (for more than 24h)"},
+		{time.Second, "A has 0 of 1 machines (for more than 1m; no change since)"},
+		{8 * time.Minute, "A has 0 of 1 machines (for more than 5m; no change since)"},
+		{25 * time.Hour, "A has 0 of 1 machines (for more than 24h; no change since)"},
 	} {
 		clock.SetTime(clock.Now().Add(c.after))
 		if got := Run(t.Context(), New(step("a"), step("b")), s, opts).Description(); got != c.want {
 			t.Errorf("%s later: Description() = %q, want %q", c.after, got, c.want)
 		}
+	}
+}
+
+func TestDescriptionSaysWhatHappenedLast(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	clock := testclock.NewFakePassiveClock(began)
+	opts := Options{Clock: clock, Timers: &Timers{}}
+	s := &scope{say: map[string]any{}}
+	run := func(after time.Duration, o Outcome) Wait {
+		t.Helper()
+		clock.SetTime(began.Add(after))
+		s.say["a"] = o
+		waits := Run(t.Context(), New(step("a")), s, opts).Waiting
+		if len(waits) != 1 {
+			t.Fatalf("Run() has waits %+v, want one", waits)
+		}
+		return waits[0]
+	}
+	run(0, Waiting(kind, "etcd starts").About("etcd"))
+	w := run(10*time.Second, Waiting(kind, "etcd restores").About("etcd"))
+	if got := w.String(); got != "etcd restores" || w.Long() || w.Object != "etcd" {
+		t.Errorf("a short wait = %q about %q, want just its reason", got, w.Object)
+	}
+	w = run(70*time.Second, Waiting(kind, "etcd restores").About("etcd"))
+	want := "etcd restores (for more than 1m; last change at 2026-03-01T12:00:10Z)"
+	if got := w.String(); got != want || !w.Long() {
+		t.Errorf("a long wait = %q, want %q", got, want)
+	}
+	w.Last = Event{Text: "BackOff of Pod etcd-0: restarting failed container.", At: began.Add(40 * time.Second)}
+	want = "etcd restores (for more than 1m; last event at 2026-03-01T12:00:40Z: " +
+		"BackOff of Pod etcd-0: restarting failed container)"
+	if got := w.String(); got != want {
+		t.Errorf("a long wait with an event = %q, want %q", got, want)
+	}
+	// A wait with a limit of its own continues the step's wait.
+	w = run(80*time.Second, WaitingUpTo(time.Hour, kind, "etcd waits for its image"))
+	w = run(150*time.Second, WaitingUpTo(time.Hour, kind, "etcd waits for its image"))
+	if want := began.Add(80 * time.Second); !w.Changed.Equal(want) {
+		t.Errorf("the reason changed at %s, want %s", w.Changed, want)
+	}
+}
+
+// Steps that are done when they are reached are no progress; those that had to wait are.
+func TestProgressCountsWhatTakesTime(t *testing.T) {
+	var all []*Step[*scope]
+	s := &scope{say: map[string]any{}}
+	for i := range 10 {
+		st := step(fmt.Sprintf("s%d", i), all...)
+		if i == 4 || i == 8 {
+			s.say[st.Name] = Waiting(kind, "waits")
+		}
+		all = append(all, st)
+	}
+	timers := &Timers{}
+	run := func() int32 {
+		opts := Options{Timers: timers, Clock: testclock.NewFakePassiveClock(time.Unix(0, 0))}
+		return Run(t.Context(), New(all...), s, opts).Progress()
+	}
+	var got []int32
+	got = append(got, run())
+	delete(s.say, "s4")
+	got = append(got, run())
+	timers = &Timers{Before: got[1]} // Another process.
+	got = append(got, run())
+	delete(s.say, "s8")
+	got = append(got, run())
+	// First, six of ten steps are left; then one that took time is done and two of ten are left.
+	if want := []int32{0, 33, 33, 100}; !slices.Equal(got, want) {
+		t.Errorf("progress = %v, want %v", got, want)
 	}
 }
 

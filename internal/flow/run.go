@@ -17,8 +17,12 @@ import (
 // Result is the outcome of one pass; its lists are in the order of the graph.
 type Result struct {
 	// Steps is the number of steps that have something to do: neither skipped ones nor barriers.
-	Steps   int
-	Done    []string
+	Steps int
+	Done  []string
+	// AtOnce is the number of steps in Done that have never waited or failed; 0 without [Timers].
+	AtOnce int
+	// Before is the progress that an earlier process had reached; see [Timers].
+	Before  int32
 	Waiting []Wait
 	Failed  []Failure
 	// Blocked steps were not run: a step that they depend on waits or has failed.
@@ -31,9 +35,25 @@ type Result struct {
 // Wait is a step that has not reached its goal yet.
 type Wait struct {
 	Step, Reason string
+	Kind         Kind
+	// Object is the name of the object that the step waits for; "" if it is not a single one.
+	Object string
 	// For is how long the step has been waiting, for this or an earlier reason; 0 without [Timers].
 	For time.Duration
+	// Changed is the time at which the reason has become the present one; zero if it has always been.
+	Changed time.Time
+	// Last is the last event since the wait began, if the caller has found one.
+	Last Event
 }
+
+// Event is something that has happened to what a step waits for.
+type Event struct {
+	Text string
+	At   time.Time
+}
+
+// Long reports whether users are told how long the wait has lasted, and what happened last.
+func (w Wait) Long() bool { return w.For >= shownWaits[0] }
 
 // shownWaits are the durations of a wait that users see. They are few, since each new text is written to a status.
 var shownWaits = []time.Duration{
@@ -41,19 +61,30 @@ var shownWaits = []time.Duration{
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// String is the reason without a full stop, and how long the step has been waiting if that is long.
+// String is the reason without a full stop; for a long wait also how long it has lasted, and what happened last.
 func (w Wait) String() string {
 	reason := strings.TrimSuffix(w.Reason, ".")
 	for _, shown := range slices.Backward(shownWaits) {
 		switch {
 		case w.For < shown:
 		case shown < time.Hour:
-			return fmt.Sprintf("%s (for more than %dm)", reason, shown/time.Minute)
+			return fmt.Sprintf("%s (for more than %dm; %s)", reason, shown/time.Minute, w.last())
 		default:
-			return fmt.Sprintf("%s (for more than %dh)", reason, shown/time.Hour)
+			return fmt.Sprintf("%s (for more than %dh; %s)", reason, shown/time.Hour, w.last())
 		}
 	}
 	return reason
+}
+
+// last is what happened last: an event, or else the last change of the reason.
+func (w Wait) last() string {
+	switch {
+	case w.Last.Text != "":
+		return fmt.Sprintf("last event at %s: %s", w.Last.At.UTC().Format(time.RFC3339), strings.TrimSuffix(w.Last.Text, "."))
+	case !w.Changed.IsZero():
+		return "last change at " + w.Changed.UTC().Format(time.RFC3339)
+	}
+	return "no change since"
 }
 
 // Skip is a step that does not apply or has nothing to do.
@@ -70,16 +101,19 @@ func (r Result) Complete() bool {
 	return len(r.Waiting) == 0 && len(r.Failed) == 0 && len(r.Blocked) == 0
 }
 
-// Progress is the percentage of steps done among those that have something to do. It is 100 only when the flow is
-// complete.
+// Progress is the percentage of steps done among those that have something to do, or may have. A step that is done as
+// soon as it is reached had nothing to do that takes time: it does not count, so that many such steps do not look like
+// a lot of work done. The progress is 100 only when the flow is complete.
 func (r Result) Progress() int32 {
+	steps := r.Steps - r.AtOnce
 	switch {
 	case r.Complete():
 		return 100
-	case r.Steps == 0: // Just barriers, which a cancelled pass has not reached.
-		return 0
+	case steps == 0: // Just barriers, which a cancelled pass has not reached.
+		return r.Before
 	}
-	return int32(min(100*len(r.Done)/r.Steps, 99))
+	done := len(r.Done) - r.AtOnce
+	return min(r.Before+int32(int(100-r.Before)*done/steps), 99)
 }
 
 // Description says in one line for users what the flow is waiting for, or what failed.
@@ -98,18 +132,25 @@ func (r Result) Description() string {
 	return strings.Join(parts, "; ")
 }
 
-// Timers records since when each step of one flow has been waiting, so that limits can be enforced across passes. It is
-// safe for concurrent use. The zero value is ready to use.
+// Timers records since when each step of one flow has been waiting, so that limits can be enforced across passes, and
+// which steps have waited at all. It is safe for concurrent use. The zero value is ready to use.
 type Timers struct {
+	// Before is the progress of the flow before these timers, such as that of an earlier process.
+	Before int32
+
 	mu    sync.Mutex
 	since map[wait]waiting
+	slow  map[string]bool // Steps that have waited or failed.
 }
 
-// waiting is a wait in progress: since when its limit counts, since when its step waits at all, and what for.
+// waiting is a wait in progress: since when its limit counts, since when its step waits at all, what for, and since
+// when for that reason if it is not the first.
 type waiting struct {
 	since, first time.Time
 	flow         string
 	kind         Kind
+	reason       string
+	changed      time.Time
 }
 
 // wait is what is timed: a wait with a limit of its own, see [WaitingUpTo], does not count for the step's limit.
@@ -118,9 +159,11 @@ type wait struct {
 	ownLimit bool
 }
 
-// waited returns how long the wait has lasted at now, counting from the first call. Before it, the step had waited for
-// some time.
-func (t *Timers) waited(w wait, flow string, kind Kind, now time.Time, before time.Duration) time.Duration {
+// waited returns how long the wait with an outcome has lasted at now, counting from the first call, and when its reason
+// changed. Before it, the step had waited for some time.
+func (t *Timers) waited(
+	w wait, flow string, o Outcome, now time.Time, before time.Duration,
+) (lasted time.Duration, changed time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since == nil {
@@ -130,9 +173,34 @@ func (t *Timers) waited(w wait, flow string, kind Kind, now time.Time, before ti
 	if !ok {
 		current.since, current.first = now, now.Add(-before)
 	}
-	current.flow, current.kind = flow, kind
+	if current.reason != o.reason && (ok || before > 0) {
+		current.changed = now
+	}
+	current.flow, current.kind, current.reason = flow, o.kind, o.reason
 	t.since[w] = current
-	return now.Sub(current.since)
+	return now.Sub(current.since), current.changed
+}
+
+// atOnce records the steps of a result that wait or have failed, and counts those done that never did.
+func (t *Timers) atOnce(r Result) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slow == nil {
+		t.slow = map[string]bool{}
+	}
+	for _, w := range r.Waiting {
+		t.slow[w.Step] = true
+	}
+	for _, f := range r.Failed {
+		t.slow[f.Step] = true
+	}
+	count := 0
+	for _, step := range r.Done {
+		if !t.slow[step] {
+			count++
+		}
+	}
+	return count
 }
 
 // reset drops waits that are over, and returns how long the step has waited at now; 0 if it has not.
@@ -171,6 +239,7 @@ type state struct {
 	finished chan struct{} // Closed when the fields below are final.
 	outcome  Outcome
 	waited   time.Duration
+	changed  time.Time
 	err      error
 	skipped  string
 	blocked  bool
@@ -233,6 +302,9 @@ func Run[S any](ctx context.Context, g *Graph[S], scope S, opts Options) Result 
 	for _, n := range g.nodes {
 		r.add(n.name, n.recheck, states[n], n.run == nil)
 	}
+	if opts.Timers != nil {
+		r.AtOnce, r.Before = opts.Timers.atOnce(r), opts.Timers.Before
+	}
 	ended(r)
 	return r
 }
@@ -253,7 +325,7 @@ func (s *state) limit(name string, limit time.Duration, opts Options) (over time
 		before = opts.Timers.reset(now, wait{name, false})
 	}
 	limit = cmp.Or(s.outcome.limit, limit, DefaultLimit)
-	s.waited = opts.Timers.waited(w, opts.Flow, s.outcome.kind, now, before)
+	s.waited, s.changed = opts.Timers.waited(w, opts.Flow, s.outcome, now, before)
 	if s.waited > limit {
 		s.err = WithCodes(fmt.Errorf("still not done after %s: %s", limit, s.outcome.reason), s.outcome.codes...)
 	}
@@ -279,7 +351,10 @@ func (r *Result) add(name string, recheck time.Duration, s *state, barrier bool)
 	case s.outcome.done:
 		r.Done = append(r.Done, name)
 	default:
-		r.Waiting = append(r.Waiting, Wait{name, s.outcome.reason, s.waited})
+		r.Waiting = append(r.Waiting, Wait{
+			Step: name, Reason: s.outcome.reason, Kind: s.outcome.kind, Object: s.outcome.object, For: s.waited,
+			Changed: s.changed,
+		})
 		if recheck > 0 && (r.Recheck == 0 || recheck < r.Recheck) {
 			r.Recheck = recheck
 		}

@@ -41,6 +41,7 @@ type Outcome struct {
 	done   bool
 	kind   Kind
 	reason string
+	object string
 	codes  []string
 	limit  time.Duration // In place of the step's, unless 0.
 }
@@ -79,6 +80,12 @@ func (o Outcome) UpTo(limit time.Duration) Outcome {
 	if limit > 0 && !o.done {
 		o.limit = limit
 	}
+	return o
+}
+
+// About returns the outcome with the name of the object that the step waits for, whose events say what happened last.
+func (o Outcome) About(object string) Outcome {
+	o.object = object
 	return o
 }
 

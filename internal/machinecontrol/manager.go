@@ -37,8 +37,8 @@ func NewManager() *Process {
 	}
 }
 
-// RunManager runs the library's controllers of machine deployments and sets, and the replacement of machines whose
-// update in place has failed, until ctx ends.
+// RunManager runs the library's controllers of machine deployments and sets, and what they lack for updates in place,
+// until ctx ends: the replacement of machines whose update has failed, and changes of size during an update.
 func RunManager(ctx context.Context, c *Clusters) error {
 	machines := c.MachineCaches.Machine().V1alpha1()
 	deployments, err := deploymentcontroller.NewController(c.Namespace, c.Machines.MachineV1alpha1(), c.Control, c.Target,
@@ -54,11 +54,17 @@ func RunManager(ctx context.Context, c *Clusters) error {
 	if err := replacements.watch(machines.Machines().Informer()); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
 	}
+	scaling := newScaling(c.Machines.MachineV1alpha1().MachineDeployments(c.Namespace),
+		c.Machines.MachineV1alpha1().MachineSets(c.Namespace))
+	if err := scaling.watch(machines.MachineDeployments().Informer(), machines.MachineSets().Informer()); err != nil {
+		return fmt.Errorf("watch machine deployments and sets: %w", err)
+	}
 	c.Start(ctx)
 	// The library's Run waits for its workers before it closes the queues they wait for, so it never returns: the process
 	// ends without it. The next process continues the work in progress.
 	go deployments.Run(Workers, ctx.Done())
 	go replacements.run(ctx)
+	go scaling.run(ctx)
 	<-ctx.Done()
 	return nil
 }

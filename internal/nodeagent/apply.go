@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,8 +18,12 @@ import (
 	"hortus.dev/hortus/internal/nodeagent/units"
 )
 
-// unitDir is the directory of unit files.
-const unitDir = "/etc/systemd/system"
+const (
+	// unitDir is the directory of unit files.
+	unitDir = "/etc/systemd/system"
+	// cpuManagerState is where the kubelet keeps which pods have CPUs of their own, and by which policy.
+	cpuManagerState = config.KubeletDir + "/cpu_manager_state"
+)
 
 // Applier applies a configuration to a node.
 type Applier struct {
@@ -328,6 +333,11 @@ func (r *round) act(ctx context.Context, work change.Unit) error {
 	} else if err := r.Units.Disable(ctx, u.Name); err != nil {
 		return fmt.Errorf("disable unit %s: %w", u.Name, err)
 	}
+	if work.Name == config.KubeletUnitName && work.Restart {
+		if err := r.forgetCPUs(ctx); err != nil {
+			return err
+		}
+	}
 	if err := r.command(ctx, u, work.Restart); err != nil {
 		return err
 	}
@@ -347,6 +357,35 @@ func (r *round) command(ctx context.Context, u *extensionsv1alpha1.Unit, restart
 		return fmt.Errorf("%s unit %s: %w", verb, u.Name, err)
 	}
 	return nil
+}
+
+// forgetCPUs removes the state of the kubelet's CPU manager if it is that of another policy, with which the kubelet
+// does not start. A running kubelet may write it again, so it is stopped first; pods continue to run.
+func (r *round) forgetCPUs(ctx context.Context) error {
+	path := r.path(cpuManagerState)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the state of the kubelet's CPU manager: %w", err)
+	}
+	if isStateOf(content, r.next.CPUManagerPolicy()) {
+		return nil
+	}
+	if err := r.Units.Stop(ctx, config.KubeletUnitName); err != nil {
+		return fmt.Errorf("stop unit %s: %w", config.KubeletUnitName, err)
+	}
+	return removeFile(path)
+}
+
+// isStateOf reports whether the state of a CPU manager is that of a policy. The kubelet starts with no other state, nor
+// with one that cannot be read.
+func isStateOf(state []byte, policy string) bool {
+	var written struct {
+		Policy string `json:"policyName"`
+	}
+	return json.Unmarshal(state, &written) == nil && written.Policy == policy
 }
 
 func (r *round) deleteUnit(ctx context.Context, work change.Unit) error {

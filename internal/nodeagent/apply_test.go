@@ -331,6 +331,7 @@ func TestApplySurvivesStops(t *testing.T) {
 	update := func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
 		setImage(s, config.KubeletBinary, "kubelet:2")
 		setFile(s, "/etc/other", "2")
+		setFile(s, config.KubeletConfigFile, "cpuManagerPolicy: static\n")
 		s.CRIConfig.Containerd.SandboxImage = "pause:2"
 		s.Units = append(s.Units, extensionsv1alpha1.Unit{Name: "new.service", Content: ptr.To("[Service]\nExecStart=new\n")})
 		s.Files = append(s.Files, extensionsv1alpha1.File{
@@ -339,10 +340,11 @@ func TestApplySurvivesStops(t *testing.T) {
 	}
 	for next, change := range map[string]func(*extensionsv1alpha1.OperatingSystemConfigSpec){"continues": update,
 		"goes back": nil} {
-		for limit := range 12 {
+		for limit := range 13 {
 			t.Run(fmt.Sprintf("stopped after %d operations, then the update %s", limit, next), func(t *testing.T) {
 				n := newNode(t)
 				n.applyThrough(t, rawOSC(t, nil))
+				n.write(t, cpuManagerState, `{"policyName":"none"}`)
 				n.stopAt(limit)
 				interrupted := n.apply(rawOSC(t, update))
 				n.heal()
@@ -358,6 +360,9 @@ func TestApplySurvivesStops(t *testing.T) {
 					if diff := cmp.Diff(wanted.read(t, path), n.read(t, path)); diff != "" {
 						t.Errorf("%s mismatch (-want +got):\n%s", path, diff)
 					}
+				}
+				if state := n.read(t, cpuManagerState); change != nil && state != "(missing)" {
+					t.Errorf("the kubelet starts with the state %s", state)
 				}
 				if change == nil && errors.Is(interrupted, errStop) {
 					return // Whether the kubelet has to be restarted depends on the progress of the first round.
@@ -393,6 +398,58 @@ func TestWhatHasToBeRestartedIsRemembered(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"restart kubelet.service"}, actions(n.units.Log()[before:])); diff != "" {
 		t.Errorf("actions mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// The kubelet does not start with the state of another policy of its CPU manager. Pools whose machines are not replaced
+// for another policy get it while the kubelet runs, which would write its state again.
+func TestApplyAnotherCPUManagerPolicy(t *testing.T) {
+	state := func(policy string) string {
+		return `{"policyName":"` + policy + `","defaultCpuSet":"","checksum":1353318690}`
+	}
+	const stop, restart = "stop kubelet.service", "restart kubelet.service"
+	for name, tc := range map[string]struct {
+		state, config string // Of the kubelet; no state if it is empty.
+		want          string // The state that the kubelet starts with.
+		actions       []string
+	}{
+		"from none to static": {state("none"), "cpuManagerPolicy: static\n", "(missing)", []string{stop, restart}},
+		"from static to none, which is the default": {
+			state("static"), "maxPods: 2\n", "(missing)", []string{stop, restart},
+		},
+		"the same policy":              {state("static"), "cpuManagerPolicy: static\n", state("static"), []string{restart}},
+		"none, by default":             {state("none"), "maxPods: 2\n", state("none"), []string{restart}},
+		"no state":                     {"", "cpuManagerPolicy: static\n", "(missing)", []string{restart}},
+		"a state that cannot be read":  {"{", "maxPods: 2\n", "(missing)", []string{stop, restart}},
+		"the kubelet does not restart": {state("static"), "maxPods: 1\n", state("static"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.applyThrough(t, rawOSC(t, nil))
+			if tc.state != "" {
+				n.write(t, cpuManagerState, tc.state)
+			}
+			before := len(n.units.Log())
+			var started string
+			n.units.Fail = func(operation string) error {
+				if operation == restart {
+					started = n.read(t, cpuManagerState)
+				}
+				return nil
+			}
+			n.applyThrough(t, rawOSC(t, func(s *extensionsv1alpha1.OperatingSystemConfigSpec) {
+				setFile(s, config.KubeletConfigFile, tc.config)
+			}))
+			if tc.actions == nil {
+				started = n.read(t, cpuManagerState)
+			}
+			if started != tc.want {
+				t.Errorf("the kubelet starts with the state %s, want %s", started, tc.want)
+			}
+			if diff := cmp.Diff(tc.actions, actions(n.units.Log()[before:])); diff != "" {
+				t.Errorf("actions mismatch (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

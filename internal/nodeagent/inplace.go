@@ -139,12 +139,6 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 
 func (r *Reconciler) tryInPlace(ctx context.Context, round *round, node *corev1.Node) error {
 	flags := &round.changes.InPlace
-	if flags.CPUManagerPolicy {
-		// The kubelet does not start with the state of another policy.
-		if err := removeFile(round.path(config.KubeletDir, "cpu_manager_state")); err != nil {
-			return err
-		}
-	}
 	if err := round.run(ctx); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Charts that are published.
-var Charts = []string{"garden", "gardenlet"}
+var Charts = []string{"garden", "gardenlet", "provider-local"}
 
 var (
 	imageLine      = regexp.MustCompile(`(?m)^image: .*$`)

@@ -85,6 +85,7 @@ func TestBuildsAreReproducible(t *testing.T) {
 	want := []string{
 		"NOTES.md", "garden-1.2.3-rc.1.tgz", "gardenlet-1.2.3-rc.1.tgz", "hortus-v1.2.3-rc.1-image.tar",
 		"hortus-v1.2.3-rc.1-linux-amd64", "hortus-v1.2.3-rc.1-linux-arm64", "hortus-v1.2.3-rc.1.cdx.json",
+		"provider-local-1.2.3-rc.1.tgz",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(first.Files))); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)

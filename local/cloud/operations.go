@@ -53,6 +53,12 @@ func (c *Client) ConsoleLog(ctx context.Context, id string, tailBytes int64) ([]
 	return io.ReadAll(resp.Body)
 }
 
+// PrepareImage makes the cloud build an image of its registry that it builds on first use, and returns at once whether
+// machines can pull it. It returns NoSuchResource for an image that the registry neither has nor builds.
+func (c *Client) PrepareImage(ctx context.Context, in PrepareImage) (*Image, error) {
+	return put[Image](ctx, c, "PrepareImage", http.MethodPost, "/v1/images", in)
+}
+
 // CreateNetwork makes a network, or returns the one with this name.
 func (c *Client) CreateNetwork(ctx context.Context, in CreateNetwork) (*Network, error) {
 	return put[Network](ctx, c, "CreateNetwork", http.MethodPost, "/v1/networks", in)

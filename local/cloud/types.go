@@ -291,6 +291,23 @@ type Credentials struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
+// PrepareImage are the parameters of Client.PrepareImage.
+type PrepareImage struct {
+	// name is the full name of the image, for example hortus.dev/kubelet:v1.36.3.
+	Name string `json:"name"`
+	// cluster is the cluster whose machines are to pull the image, for faults. May be empty.
+	Cluster string `json:"cluster,omitempty"`
+}
+
+// Image is a container image of the cloud's registry.
+type Image struct {
+	Name string `json:"name"`
+	// ready is true when machines can pull the image.
+	Ready bool `json:"ready"`
+	// message says why the image is not ready, for people.
+	Message string `json:"message,omitempty"`
+}
+
 // FaultType is the kind of failure that a Fault causes.
 type FaultType string
 
@@ -310,6 +327,8 @@ const (
 	// FaultLost carries out the operation and drops the response. For the operation "Instance" it simulates the loss of
 	// the hardware of the target instance (or of all) while the fault lasts.
 	FaultLost FaultType = "lost"
+	// FaultBuilding reports images as being built. It is valid only with the operation PrepareImage.
+	FaultBuilding FaultType = "building"
 )
 
 // OperationInstance is the pseudo operation with which FaultLost affects instances instead of calls.
@@ -325,8 +344,8 @@ type Fault struct {
 	Operation string `json:"operation"`
 	// account limits the fault to one account. Empty means all.
 	Account string `json:"account,omitempty"`
-	// target limits the fault to an object ID or name, a zone, a machine type, a bucket or an object key named in the
-	// request. Empty means all.
+	// target limits the fault to an object ID or name, a zone, a machine type, an image, a cluster, a bucket or an object
+	// key named in the request. Empty means all.
 	Target string `json:"target,omitempty"`
 	// count is the number of calls that fail; 0 means no limit.
 	Count int `json:"count,omitempty"`

@@ -21,8 +21,9 @@ const maxRequestBytes = 4 << 20
 // request is an authenticated request.
 type request struct {
 	*http.Request
-	who  caller
-	body []byte // Empty for streaming operations.
+	who   caller
+	body  []byte    // Empty for streaming operations.
+	fault api.Fault // The fault that strikes the request; its type is empty if there is none.
 }
 
 // decode reads the body as JSON and rejects unknown fields.
@@ -97,17 +98,16 @@ func (c *Cloud) serve(w http.ResponseWriter, req *http.Request, r route) {
 			return
 		}
 	}
-	lost := false
 	if !strings.HasSuffix(r.operation, "Fault") && !strings.HasSuffix(r.operation, "Faults") {
 		// Faults can always be ended.
 		strikes := call{operation: r.operation, account: who.account, targets: requestTargets(in)}
-		if lost, err = c.applyFaults(req.Context(), strikes); err != nil {
+		if in.fault, err = c.applyFaults(req.Context(), strikes); err != nil {
 			writeError(w, err)
 			return
 		}
 	}
 	out, err := r.handle(c, in)
-	if lost {
+	if in.fault.Type == api.FaultLost {
 		if content, ok := out.(raw); ok {
 			content.Close()
 		}
@@ -121,30 +121,32 @@ func (c *Cloud) serve(w http.ResponseWriter, req *http.Request, r route) {
 	writeAnswer(w, out)
 }
 
-// applyFaults applies the matching fault to the request; lost means that the response must not be sent.
-func (c *Cloud) applyFaults(ctx context.Context, in call) (lost bool, err error) {
+// applyFaults applies the matching fault to the request, and returns it. The response of one that is lost must not be
+// sent.
+func (c *Cloud) applyFaults(ctx context.Context, in call) (api.Fault, error) {
 	f, hit, err := c.strike(in)
 	if err != nil || !hit {
-		return false, err
+		return api.Fault{}, err
 	}
 	c.log.Info("Fault strikes", "fault", f.Name, "operation", in.operation, "account", in.account)
 	if f.Type == api.FaultSlow {
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return f, ctx.Err()
 		case <-c.clock.After(time.Duration(f.DelaySeconds * float64(time.Second))):
 		}
 	}
-	return f.Type == api.FaultLost, faultError(f, in)
+	return f, faultError(f, in)
 }
 
 // requestTargets returns the names and IDs in a request that the target of a fault can match.
 func requestTargets(r *request) []string {
-	var body struct{ Name, Zone, MachineType, NetworkID string }
+	var body struct{ Name, Zone, MachineType, NetworkID, Cluster string }
 	_ = json.Unmarshal(r.body, &body) // Only the operation reports errors of the body.
 	var out []string
 	for _, v := range []string{
 		r.PathValue("id"), r.PathValue("name"), r.PathValue("key"), body.Name, body.Zone, body.MachineType, body.NetworkID,
+		body.Cluster,
 	} {
 		if v != "" {
 			out = append(out, v)

@@ -62,7 +62,7 @@ func faultError(f api.Fault, c call) error {
 // faultTypes are those that a fault may have.
 var faultTypes = []api.FaultType{
 	api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultSlow,
-	api.FaultLost,
+	api.FaultLost, api.FaultBuilding,
 }
 
 // validateFault checks a fault and fills in its defaults.
@@ -80,6 +80,10 @@ func validateFault(f api.Fault, now time.Time) (api.Fault, error) {
 	if f.Operation == api.OperationInstance && f.Type != api.FaultLost {
 		return f, api.Errorf(api.CodeInvalid, "operation: invalid value: %s (only with type %s)", api.OperationInstance,
 			api.FaultLost)
+	}
+	if f.Type == api.FaultBuilding && f.Operation != operationPrepareImage {
+		return f, api.Errorf(api.CodeInvalid, "operation: invalid value: %s (with type %s only %s)", f.Operation,
+			api.FaultBuilding, operationPrepareImage)
 	}
 	if f.Count < 0 || f.DurationSeconds < 0 || f.DelaySeconds < 0 {
 		return f, api.Errorf(api.CodeInvalid, "count, durationSeconds, delaySeconds: invalid value: %d, %v, %v (at least 0)",

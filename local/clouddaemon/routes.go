@@ -236,6 +236,13 @@ var routes = []route{
 		images, err := c.driver.Images(r.Context())
 		return api.List[api.MachineImage]{Items: orEmpty(images)}, err
 	}},
+	{operation: operationPrepareImage, pattern: "POST /v1/images", handle: func(c *Cloud, r *request) (any, error) {
+		in, err := decode[api.PrepareImage](r)
+		if err != nil {
+			return nil, err
+		}
+		return answer(c.prepareImage(in.Name, r.fault))
+	}},
 
 	{operation: "ListQuotas", pattern: "GET /v1/quotas", handle: func(c *Cloud, r *request) (any, error) {
 		return c.listQuotas(r.who), nil

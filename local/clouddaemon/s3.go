@@ -55,10 +55,10 @@ func (c *Cloud) serveS3(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = c.permitS3(who, op)
 	}
-	lost := false
+	var fault api.Fault
 	if err == nil {
 		in := call{operation: op.Name, account: who.account, targets: []string{op.Bucket, op.Key}}
-		lost, err = c.applyFaults(r.Context(), in)
+		fault, err = c.applyFaults(r.Context(), in)
 	}
 	var opened *http.Request
 	if err == nil {
@@ -68,7 +68,7 @@ func (c *Cloud) serveS3(w http.ResponseWriter, r *http.Request) {
 		s3.WriteError(w, r, s3Error(err))
 		return
 	}
-	if lost {
+	if fault.Type == api.FaultLost {
 		s3.Serve(c.s3.Server(), discard{http.Header{}}, opened)
 		panic(http.ErrAbortHandler) // The server cuts the connection without an answer.
 	}

@@ -32,6 +32,7 @@ type OnDemand struct {
 
 	mu     sync.Mutex
 	builds map[product]*versionBuild
+	failed map[product]error // Of the last build, until one succeeds.
 	turn   sync.Mutex
 }
 
@@ -92,9 +93,13 @@ func (o *OnDemand) Make(ctx context.Context, name string) error {
 // explain returns an error with the reason why there is no image yet.
 func (o *OnDemand) explain(p product, build *versionBuild) error {
 	o.mu.Lock()
-	begun := build.begun
+	begun, failed := build.begun, o.failed[p]
 	o.mu.Unlock()
-	text := fmt.Sprintf("%s is being built, since it is used for the first time: ", p)
+	again := ""
+	if failed != nil {
+		again = fmt.Sprintf(" (again, the last time failed: %v)", failed)
+	}
+	text := fmt.Sprintf("%s is being built%s, since it is used for the first time: ", p, again)
 	if begun.IsZero() {
 		return errors.New(text + "it comes after another version")
 	}
@@ -121,12 +126,17 @@ func (o *OnDemand) start(p product) *versionBuild {
 	}
 	build := &versionBuild{done: make(chan struct{})}
 	o.builds[p] = build
-	go func() {
-		o.turn.Lock()
-		defer o.turn.Unlock()
-		o.mu.Lock()
+	first := o.turn.TryLock()
+	if first {
 		build.begun = o.Clock.Now()
-		o.mu.Unlock()
+	}
+	go func() {
+		if !first {
+			o.turn.Lock()
+			o.mu.Lock()
+			build.begun = o.Clock.Now()
+			o.mu.Unlock()
+		}
 		o.Log.Info("Building images on first use", "product", p.title, "version", p.version)
 		build.err = o.Build(p.images())
 		if build.err != nil {
@@ -136,8 +146,16 @@ func (o *OnDemand) start(p product) *versionBuild {
 			o.Log.Info("Images are built", "product", p.title, "version", p.version)
 		}
 		o.mu.Lock()
+		if o.failed == nil {
+			o.failed = map[product]error{}
+		}
+		delete(o.failed, p)
+		if build.err != nil {
+			o.failed[p] = build.err
+		}
 		delete(o.builds, p)
 		o.mu.Unlock()
+		o.turn.Unlock()
 		close(build.done)
 	}()
 	return build

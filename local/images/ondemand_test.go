@@ -103,3 +103,38 @@ func TestOnDemandExplains(t *testing.T) {
 	ask(image.Gvisor, "gVisor "+image.GvisorVersion+
 		" is being built, since it is used for the first time: it comes after another version")
 }
+
+// TestOnDemandExplainsARepeatedBuild: whoever asks without waiting for the result learns why the last build failed.
+func TestOnDemandExplainsARepeatedBuild(t *testing.T) {
+	begun, end := make(chan bool, 3), make(chan error)
+	o := &OnDemand{
+		Log: slog.New(slog.DiscardHandler), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
+		Build: func([]string) error {
+			begun <- true
+			return <-end
+		},
+		LastBuild: func(string) (string, time.Duration, error) { return "", 0, nil },
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	ask := func(want string) {
+		t.Helper()
+		if err := o.Make(ended, image.Kubelet("1.35.4")); err == nil || err.Error() != want {
+			t.Errorf("Make without patience = %v, want %s", err, want)
+		}
+	}
+	ask("Kubernetes 1.35.4 is being built, since it is used for the first time: it has taken 0s")
+	build := o.start(kubernetes("1.35.4"))
+	<-begun
+	end <- errors.New("no network")
+	<-build.done
+	ask("Kubernetes 1.35.4 is being built (again, the last time failed: build Kubernetes 1.35.4 on first use: no network)" +
+		", since it is used for the first time: it has taken 0s")
+	build = o.start(kubernetes("1.35.4"))
+	<-begun
+	end <- nil
+	<-build.done
+	ask("Kubernetes 1.35.4 is being built, since it is used for the first time: it has taken 0s")
+	<-begun
+	end <- nil
+}

@@ -27,6 +27,7 @@ func (l *installation) installSeeds(ctx context.Context) error {
 		}
 		return k.install(ctx, "gardenlet", gardenNamespace, map[string]any{
 			"image":            l.image,
+			"replicas":         1,
 			"gardenKubeconfig": string(kubeconfig),
 			"config": map[string]any{
 				"seedConfig": l.seedTemplate(k),

@@ -113,7 +113,9 @@ func SlimCache(opts *ctrl.Options) {
 // AddToManager registers all controllers of the extension.
 func AddToManager(mgr ctrl.Manager, opts Options) error {
 	c, clk, clouds := mgr.GetClient(), clock.RealClock{}, &credentials.Clients{}
-	machines := &worker.Actuator{Client: c, Clock: clk, Provider: localworker.Provider{}}
+	machines := &worker.Actuator{Client: c, Clock: clk, Provider: localworker.Provider{
+		Client: c, Cloud: cloudFor[localworker.Images](clouds),
+	}}
 	controlPlanes := &controlplane.Actuator{Client: c, Image: opts.Image}
 
 	all := []struct {

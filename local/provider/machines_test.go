@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -112,6 +113,35 @@ func (l *landscape) worker(infra *extensionsv1alpha1.Infrastructure) *extensions
 	}}
 }
 
+// waitForBuild creates a Worker whose version is being built, and ends the build when the Worker says so: without an
+// error, and without machines, which would be replaced after their creation timeout.
+func (l *landscape) waitForBuild(t *testing.T, w *extensionsv1alpha1.Worker) {
+	t.Helper()
+	if _, err := l.cloud.Client.SetFault(t.Context(), cloud.Fault{
+		Name: "build", Type: cloud.FaultBuilding, Operation: "PrepareImage", Target: l.namespace,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
+	eventually(t, func() string {
+		if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+			return err.Error()
+		}
+		last := w.Status.LastOperation
+		if last == nil || last.State != corev1beta1.LastOperationStateProcessing || w.Status.LastError != nil ||
+			!strings.Contains(last.Description, `machines of pool "pool" wait: hortus.dev/kubelet:v1.36.3 is being built`) {
+			return fmt.Sprintf("last operation %+v, error %+v", last, w.Status.LastError)
+		}
+		return ""
+	})
+	if found := l.instances(t); len(found) > 0 {
+		t.Errorf("instances before the version is there: %+v", found)
+	}
+	if err := l.cloud.Client.DeleteFault(t.Context(), "build"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMachines creates, changes and deletes a Worker with the real machine controllers.
 func TestMachines(t *testing.T) {
 	l := startLandscape(t)
@@ -124,7 +154,7 @@ func TestMachines(t *testing.T) {
 	}
 
 	w := l.worker(infra)
-	l.request(t, w, extensionsv1alpha1.OperationReconcile)
+	l.waitForBuild(t, w)
 	l.succeeded(t, w)
 	if got := l.images(t); !slices.Equal(got, []string{"hortus.dev/machine:1.0.0", "hortus.dev/machine:1.0.0"}) {
 		t.Fatalf("images of the instances are %q", got)
@@ -177,6 +207,7 @@ func TestMachines(t *testing.T) {
 	}
 
 	l.updateInPlace(t, w)
+	l.hibernateDuringUpdate(t, w)
 
 	l.gone(t, w)
 	if n := len(l.instances(t)); n != 0 {
@@ -259,6 +290,97 @@ func (l *landscape) updateInPlace(t *testing.T, w *extensionsv1alpha1.Worker) {
 	}
 	if now := w.Status.InPlaceUpdates.WorkerPoolToHashMap[pool.Name]; now == hash {
 		t.Errorf("the hash is still %q", now)
+	}
+}
+
+// hibernateDuringUpdate hibernates the Shoot while one of two machines has been updated and the other waits for its
+// user, so that MachineSets of both versions have machines. It wakes up with machines of the new version.
+func (l *landscape) hibernateDuringUpdate(t *testing.T, w *extensionsv1alpha1.Worker) {
+	t.Helper()
+	pool := &w.Spec.Pools[1]
+	hash := w.Status.InPlaceUpdates.WorkerPoolToHashMap[pool.Name]
+	pool.UpdateStrategy, pool.MaxUnavailable = ptr.To(corev1beta1.ManualInPlaceUpdate), intstr.FromInt32(0)
+	pool.MachineImage.Version = "1.1.0"
+	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, w)
+	l.selectCandidate(t)
+	eventually(t, func() string {
+		l.actAsNodeAgents(t)
+		d := &machinev1alpha1.MachineDeployment{}
+		key := client.ObjectKey{Namespace: l.namespace, Name: l.namespace + "-" + w.Spec.Pools[1].Name + "-z1"}
+		if err := l.Client.Get(t.Context(), key, d); err != nil {
+			return err.Error()
+		}
+		if d.Status.UpdatedReplicas != 1 || d.Status.Replicas != 2 {
+			return fmt.Sprintf("%d of %d machines are updated", d.Status.UpdatedReplicas, d.Status.Replicas)
+		}
+		return ""
+	})
+
+	l.hibernate(t, true)
+	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, w)
+	if left := l.instances(t); len(left) > 0 {
+		t.Errorf("there are %d instances during hibernation, want none", len(left))
+	}
+
+	l.hibernate(t, false)
+	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.succeeded(t, w)
+	var images []string
+	for _, i := range l.instances(t) {
+		if i.Tags["cluster.hortus.dev/pool"] == w.Spec.Pools[1].Name {
+			images = append(images, i.Image)
+		}
+	}
+	if want := []string{"hortus.dev/machine:1.1.0", "hortus.dev/machine:1.1.0"}; !slices.Equal(images, want) {
+		t.Errorf("after the wake-up the pool has instances of %q, want %q", images, want)
+	}
+	if now := w.Status.InPlaceUpdates.WorkerPoolToHashMap[w.Spec.Pools[1].Name]; now == hash || now == "" {
+		t.Errorf("after the wake-up the hash is %q, want another one than %q", now, hash)
+	}
+}
+
+// selectCandidate selects one node for an update in place, as users do, as soon as one is a candidate.
+func (l *landscape) selectCandidate(t *testing.T) {
+	t.Helper()
+	eventually(t, func() string {
+		nodes := &corev1.NodeList{}
+		if err := l.Client.List(t.Context(), nodes,
+			client.MatchingLabels{machinev1alpha1.LabelKeyNodeCandidateForUpdate: "true"}); err != nil {
+			return err.Error()
+		}
+		if len(nodes.Items) == 0 {
+			return "no node is a candidate"
+		}
+		before := nodes.Items[0].DeepCopy()
+		nodes.Items[0].Labels[machinev1alpha1.LabelKeyNodeSelectedForUpdate] = "true"
+		if err := l.Client.Patch(t.Context(), &nodes.Items[0], client.MergeFrom(before)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// hibernate changes the Shoot in the Cluster.
+func (l *landscape) hibernate(t *testing.T, enabled bool) {
+	t.Helper()
+	cluster := &extensionsv1alpha1.Cluster{}
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Name: l.namespace}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	before, shoot := cluster.DeepCopy(), &corev1beta1.Shoot{}
+	if err := json.Unmarshal(cluster.Spec.Shoot.Raw, shoot); err != nil {
+		t.Fatal(err)
+	}
+	shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: &enabled}
+	raw, err := json.Marshal(shoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.Shoot.Raw = raw
+	if err := l.Client.Patch(t.Context(), cluster, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +18,7 @@ import (
 // without a server keeps a system component from starting, and a node is cordoned. The status shows both, first as
 // Progressing, and the Shoot recovers.
 func checkCare(t *testing.T) {
-	giveConditionsTime(t, "two")
+	giveConditionsTime(t, seedOf(t, "two"), 10*time.Second, "EveryNodeReady", "SystemComponentsHealthy")
 	awaitShoot(t, "two", "conditions and constraints to be True", allWell)
 	kubeconfig := shootKubeconfig(t, "two")
 	node := nodeOfPool(t, kubeconfig, "large").Name
@@ -80,9 +81,12 @@ func checkCare(t *testing.T) {
 
 // allWell reports whether a Shoot's conditions are True, and the constraints that are always shown.
 func allWell(o *unstructured.Unstructured) bool {
-	for _, name := range []string{
-		"APIServerAvailable", "ControlPlaneHealthy", "EveryNodeReady", "SystemComponentsHealthy",
-	} {
+	return wellWithoutNodes(o) && conditionOf(o, "conditions", "EveryNodeReady")["status"] == "True"
+}
+
+// wellWithoutNodes is [allWell] for a Shoot without nodes.
+func wellWithoutNodes(o *unstructured.Unstructured) bool {
+	for _, name := range []string{"APIServerAvailable", "ControlPlaneHealthy", "SystemComponentsHealthy"} {
 		if conditionOf(o, "conditions", name)["status"] != "True" {
 			return false
 		}
@@ -95,14 +99,14 @@ func allWell(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// giveConditionsTime changes the configuration of a Shoot's gardenlet as its operator would: Shoots are checked often,
-// and conditions have a threshold before they are False.
-func giveConditionsTime(t *testing.T, shoot string) {
+// giveConditionsTime changes the configuration of a seed's gardenlet as its operator would: Shoots are checked often,
+// and the named conditions have a threshold before they are False.
+func giveConditionsTime(t *testing.T, seed string, threshold time.Duration, conditions ...string) {
 	t.Helper()
-	reconfigureGardenlet(t, seedOf(t, shoot), func(config map[string]any) {
-		thresholds := []any{
-			map[string]any{"type": "EveryNodeReady", "duration": "10s"},
-			map[string]any{"type": "SystemComponentsHealthy", "duration": "10s"},
+	reconfigureGardenlet(t, seed, func(config map[string]any) {
+		var thresholds []any
+		for _, condition := range conditions {
+			thresholds = append(thresholds, map[string]any{"type": condition, "duration": threshold.String()})
 		}
 		care := map[string]any{"syncPeriod": "10s", "conditionThresholds": thresholds}
 		if err := unstructured.SetNestedMap(config, care, "controllers", "shootCare"); err != nil {

@@ -37,6 +37,13 @@ type roll struct {
 func (p pooled) apply(t *testing.T, r roll) {
 	t.Helper()
 	before, machines := p.shoot(t), p.machines(t)
+	p.change(t, r)
+	p.compare(t, r, before, machines)
+}
+
+// change the Shoot, and wait until the change is rolled out.
+func (p pooled) change(t *testing.T, r roll) {
+	t.Helper()
 	patch := r.patch
 	if r.asks != "" {
 		asks := `{"op":"add","path":"/metadata/annotations/gardener.cloud~1operation","value":"` + r.asks + `"}`
@@ -47,18 +54,38 @@ func (p pooled) apply(t *testing.T, r roll) {
 		_, asked := o.GetAnnotations()["gardener.cloud/operation"]
 		return !asked && succeeded(o) && (r.done == nil || r.done(o))
 	})
-	p.compare(t, r, before, machines)
 }
 
 // compare the present machines with those before a change.
 func (p pooled) compare(t *testing.T, r roll, before *corev1beta1.Shoot, machines map[string]string) {
 	t.Helper()
-	predicted := slices.Clone(r.requested)
-	after := p.shoot(t)
 	hash := r.hash
 	if hash == nil {
 		hash = newHash
 	}
+	predicted := append(rehashed(t, hash, before, p.shoot(t)), r.requested...)
+	slices.Sort(predicted)
+	predicted = slices.Compact(predicted)
+	if diff := cmp.Diff(r.pools, predicted); diff != "" {
+		t.Errorf("pools that the hashes predict to be rolled (-documents +hashes):\n%s", diff)
+	}
+	var replaced []string
+	for pool, now := range p.machines(t) {
+		if now != machines[pool] {
+			replaced = append(replaced, pool)
+		}
+	}
+	slices.Sort(replaced)
+	if diff := cmp.Diff(r.pools, replaced); diff != "" {
+		t.Errorf("pools whose machines were replaced (-documents +machines):\n%s", diff)
+	}
+}
+
+// rehashed are the pools whose hash a change changes, sorted, without those that are updated in place.
+func rehashed(
+	t *testing.T, hash func(*corev1beta1.Shoot, *corev1beta1.Worker) (string, error), before, after *corev1beta1.Shoot,
+) (pools []string) {
+	t.Helper()
 	for i := range after.Spec.Provider.Workers {
 		pool := &after.Spec.Provider.Workers[i]
 		if pool.UpdatesInPlace() {
@@ -73,23 +100,11 @@ func (p pooled) compare(t *testing.T, r roll, before *corev1beta1.Shoot, machine
 			t.Fatal(err)
 		}
 		if is != was {
-			predicted = append(predicted, pool.Name)
+			pools = append(pools, pool.Name)
 		}
 	}
-	slices.Sort(predicted)
-	if diff := cmp.Diff(r.pools, predicted); diff != "" {
-		t.Errorf("pools that the hashes predict to be rolled (-documents +hashes):\n%s", diff)
-	}
-	var replaced []string
-	for pool, now := range p.machines(t) {
-		if now != machines[pool] {
-			replaced = append(replaced, pool)
-		}
-	}
-	slices.Sort(replaced)
-	if diff := cmp.Diff(r.pools, replaced); diff != "" {
-		t.Errorf("pools whose machines were replaced (-documents +machines):\n%s", diff)
-	}
+	slices.Sort(pools)
+	return pools
 }
 
 func newHash(shoot *corev1beta1.Shoot, pool *corev1beta1.Worker) (string, error) {

@@ -22,9 +22,9 @@ const sideBySide = 3
 
 // longStories take longer than 300 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
-	"TestEncryptionAtRest", "TestGardenIsInstalledByHelm", "TestNodesOfTwoPools", "TestPoolsRollOnRequest",
-	"TestShootBecomesASeed", "TestSleepAndDeletion", "TestStatusIsAccurate", "TestTenantsReachNothingElse",
-	"TestUpdatesInPlace", "TestWaysIntoShoot",
+	"TestEncryptionAtRest", "TestErrorsOfTheCloud", "TestGardenIsInstalledByHelm", "TestNodesOfTwoPools",
+	"TestPoolsRollOnRequest", "TestRandomEditsRollAsPredicted", "TestShootBecomesASeed", "TestSleepAndDeletion",
+	"TestStatusIsAccurate", "TestTenantsReachNothingElse", "TestUpdatesInPlace", "TestWaysIntoShoot",
 }
 
 // rank decides which story gets a free slot.

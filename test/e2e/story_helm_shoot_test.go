@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,8 +64,8 @@ func publishInner(t *testing.T, inner, image string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest := strings.NewReplacer("{{ .Chart }}", base64.StdEncoding.EncodeToString(archive), "{{ .Image }}", image).
-		Replace(string(registration))
+	manifest := strings.NewReplacer("{{ .Chart }}", base64.StdEncoding.EncodeToString(archive), "{{ .Image }}", image,
+		"    replicas: 1\n", "").Replace(string(registration)) // As many as by default.
 	if out, err := applyText(t, inner, manifest); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -106,8 +107,9 @@ func copyObject(t *testing.T, inner, from, kind, name, to string, annotations ma
 	}
 }
 
-// checkInnerShoot creates a Shoot with a node in a garden, uses it, and deletes it.
-func checkInnerShoot(t *testing.T, inner string) {
+// checkInnerShoot creates a Shoot with a node in a garden, uses it, calls meanwhile with its name, and deletes it.
+func checkInnerShoot(t *testing.T, inner string, meanwhile func(t *testing.T, name string)) {
+	t.Helper()
 	const name = "nested"
 	text := boundShoot(example(t, "shoot.yaml"), name, innerSeedName)
 	text = strings.NewReplacer("namespace: "+projectNS, "namespace: "+innerNamespace,
@@ -117,6 +119,9 @@ func checkInnerShoot(t *testing.T, inner string) {
 	}
 	kubectl(t, inner, "-n", innerNamespace, "wait", "shoot/"+name,
 		"--for=jsonpath={.status.lastOperation.state}=Succeeded", "--timeout=15m")
+	if since, announced := staleTimes(t, inner, "inner"); since != "" || announced != "" {
+		t.Errorf("with a Shoot, the Project is stale since %q, to be deleted at %q", since, announced)
+	}
 	kubeconfig := filepath.Join(t.TempDir(), name+".kubeconfig")
 	content := hortus(t, "kubeconfig", "shoot", name, "-n", innerNamespace, "--kubeconfig", inner)
 	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
@@ -127,8 +132,93 @@ func checkInnerShoot(t *testing.T, inner string) {
 	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=5m")
 
+	meanwhile(t, name)
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=5m")
 	kubectl(t, inner, "-n", innerNamespace, "annotate", "shoot", name, "confirmation.gardener.cloud/deletion=true")
 	kubectl(t, inner, "-n", innerNamespace, "delete", "shoot", name, "--timeout=15m")
+}
+
+// checkUpgrades upgrades the releases of garden and gardenlet with a Shoot. The new configuration of the gardenlet
+// takes effect; the Shoot is reconciled when it is asked to be, and at no other time.
+func checkUpgrades(t *testing.T, inner, name string, upgradeGarden, upgradeGardenlet func()) {
+	t.Helper()
+	before := operationsOf(t, inner, name)
+	kept := controlPlane(t, inner, name)
+	upgradeGarden()
+	upgradeGardenlet()
+	eventually(t, "the gateway to have the annotation of the new configuration", func() error {
+		got, err := kubectlE(t, inner, "-n", "hortus-gateway", "get", "service", "gateway", "-o",
+			`jsonpath={.metadata.annotations.example\.com/upgraded}`)
+		if err == nil && got != "yes" {
+			err = fmt.Errorf("it is %q", got)
+		}
+		return err
+	})
+	if now := controlPlane(t, inner, name); now != kept {
+		t.Errorf("the upgrade has changed the control plane, before and after:\n%s\n%s", kept, now)
+	}
+
+	const lease = "gardenlet-leader-election"
+	holder := func() string {
+		text := kubectl(t, inner, "-n", "garden", "get", "lease", lease, "-o", "jsonpath={.spec.holderIdentity}")
+		pod, _, _ := strings.Cut(text, "_")
+		return pod
+	}
+	leader := holder()
+	if got := kubectl(t, inner, "-n", "garden", "get", "pods", "-l", "app=gardenlet",
+		"--field-selector=status.phase=Running", "-o", "name"); len(strings.Fields(got)) != 2 {
+		t.Errorf("the gardenlet has the pods %s, want 2", got)
+	}
+	kubectl(t, inner, "-n", "garden", "delete", "pod", leader)
+	eventually(t, "the other gardenlet to lead", func() error {
+		if now := holder(); now == leader || now == "" {
+			return fmt.Errorf("the leader is %q", now)
+		}
+		return nil
+	})
+	kubectl(t, inner, "-n", innerNamespace, "annotate", "shoot", name, "gardener.cloud/operation=reconcile")
+	eventually(t, "the Shoot to be reconciled", func() error {
+		switch now := operationsOf(t, inner, name); {
+		case now <= before:
+			return fmt.Errorf("it has begun %d operations", now)
+		case now > before+1:
+			t.Fatalf("the Shoot has begun %d operations, want %d", now, before+1)
+		}
+		return nil
+	})
+	kubectl(t, inner, "-n", innerNamespace, "wait", "shoot/"+name,
+		"--for=jsonpath={.status.lastOperation.state}=Succeeded", "--timeout=5m")
+	if now := operationsOf(t, inner, name); now != before+1 {
+		t.Errorf("the Shoot has begun %d operations, want %d", now, before+1)
+	}
+}
+
+// operationsOf counts the events about reconciliations of a Shoot that have begun.
+func operationsOf(t *testing.T, inner, name string) int {
+	t.Helper()
+	var list struct {
+		Items []struct {
+			Count  int
+			Series struct{ Count int }
+		}
+	}
+	out := kubectl(t, inner, "-n", innerNamespace, "get", "events", "--field-selector",
+		"reason=Reconciling,involvedObject.kind=Shoot,involvedObject.name="+name, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	all := 0
+	for _, e := range list.Items {
+		all += max(1, e.Count, e.Series.Count)
+	}
+	return all
+}
+
+// controlPlane are the workloads of a Shoot with their generations.
+func controlPlane(t *testing.T, inner, name string) string {
+	t.Helper()
+	return kubectl(t, inner, "-n", "shoot--inner--"+name, "get", "deployments,statefulsets", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.metadata.generation}{"\n"}{end}`)
 }
 
 // removeInnerSeed deletes the Seed of a garden, as before the release of its gardenlet is uninstalled.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,6 +41,11 @@ kind: ControllerDeployment
 metadata: {name: kept}
 helm: {rawChart: a2VwdA==}
 `
+
+// staleSoon has arguments of the controller manager: Projects without use are stale at once, and are deleted a day
+// after their announcement.
+const staleSoon = `["--project-minimum-lifetime-days=0", "--project-stale-grace-period-days=0",
+	"--project-stale-expiration-time-days=1", "--project-stale-sync-period=5s"]`
 
 // TestGardenIsInstalledByHelm installs a garden into a Shoot with nothing but the image, as into any other cluster,
 // changes it, lets a gardenlet join, creates a Shoot, removes all of it, and installs the garden again: what it had is
@@ -85,7 +91,8 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		}
 	})
 	step(t, "an upgrade changes the given values and keeps certificates and key", func(t *testing.T) {
-		release(t, "upgrade", "--set=apiserver.replicas=1,controllerManager.replicas=1,scheduler.replicas=1")
+		release(t, "upgrade", "--set=apiserver.replicas=1,controllerManager.replicas=1,scheduler.replicas=1",
+			"--set-json=controllerManager.args="+staleSoon)
 		if got := kubectl(t, kubeconfig, "-n", "garden", "get", "deployment", "-o",
 			"jsonpath={.items[*].spec.replicas}"); got != "1 1 1" {
 			t.Errorf("the Deployments have %s replicas, want 1 each", got)
@@ -94,6 +101,8 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 			t.Errorf("the Secrets of certificates and key were in versions %s, are in %s", made, now)
 		}
 	})
+	step(t, "a Project without use is deleted after an announcement",
+		func(t *testing.T) { checkStaleProject(t, kubeconfig) })
 	step(t, "metrics are for those who may read them", func(t *testing.T) {
 		defineKindsOf(t, kubeconfig, "monitoring.coreos.com")
 		release(t, "upgrade", "--reuse-values", "--set=monitoring.enabled=true")
@@ -130,7 +139,17 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 			kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=condition="+c, "--timeout=10m")
 		}
 	})
-	step(t, "a Shoot runs on it", func(t *testing.T) { checkInnerShoot(t, kubeconfig) })
+	step(t, "a Shoot runs on it, which upgrades leave alone", func(t *testing.T) {
+		checkInnerShoot(t, kubeconfig, func(t *testing.T, name string) {
+			checkUpgrades(t, kubeconfig, name, func() {
+				release(t, "upgrade", "--reuse-values", "--set=apiserver.replicas=2,controllerManager.replicas=2")
+			}, func() {
+				helm(t, kubeconfig, "upgrade", "gardenlet", "charts/gardenlet", "--namespace=garden", "--wait", "--timeout=10m",
+					"--reuse-values", "--set-string",
+					`config.seedConfig.spec.settings.loadBalancerServices.annotations.example\.com/upgraded=yes`)
+			})
+		})
+	})
 	step(t, "the Seed and its gardenlet are removed", func(t *testing.T) {
 		removeInnerSeed(t, kubeconfig)
 		helm(t, kubeconfig, "uninstall", "gardenlet", "--namespace=garden", "--wait", "--timeout=10m")
@@ -196,6 +215,65 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 			kubectl(t, kubeconfig, "get", "controllerdeployments.v1.core.gardener.cloud", fmt.Sprintf("written-%d", i))
 		}
 	})
+}
+
+// checkStaleProject creates a Project that nobody uses. Its deletion is announced, unless it is exempt, and it is
+// deleted when the announced time has come. A Project with a later time stays.
+func checkStaleProject(t *testing.T, kubeconfig string) {
+	t.Helper()
+	const name, namespace, annotation = "idle", "garden-idle", "project.gardener.cloud/skip-stale-check"
+	project := fmt.Sprintf(`{"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Project", "metadata": {"name": %q},
+		"spec": {"namespace": %q}}`, name, namespace)
+	if out, err := applyText(t, kubeconfig, project); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	since, announced := awaitStale(t, kubeconfig, name)
+	if got := announced.Sub(since); got != 24*time.Hour {
+		t.Errorf("stale since %s, the Project will be deleted %s later, want a day", since, got)
+	}
+	awaitStale(t, kubeconfig, "inner")
+	kubectl(t, kubeconfig, "annotate", "namespace", namespace, annotation+"=true")
+	eventually(t, "an exempt Project that is not stale", func() error {
+		if since, announced := staleTimes(t, kubeconfig, name); since != "" || announced != "" {
+			return fmt.Errorf("stale since %q, to be deleted at %q", since, announced)
+		}
+		return nil
+	})
+	kubectl(t, kubeconfig, "annotate", "namespace", namespace, annotation+"-")
+	awaitStale(t, kubeconfig, name)
+
+	// Nobody waits for a day: an operator brings the time forward.
+	now := time.Now().UTC()
+	kubectl(t, kubeconfig, "patch", "project", name, "--subresource=status", "--type=merge", "-p",
+		fmt.Sprintf(`{"status": {"staleSinceTimestamp": %q, "staleAutoDeleteTimestamp": %q}}`,
+			now.Add(-25*time.Hour).Format(time.RFC3339), now.Add(-time.Hour).Format(time.RFC3339)))
+	kubectl(t, kubeconfig, "wait", "project/"+name, "--for=delete", "--timeout=10m")
+	if out := kubectl(t, kubeconfig, "get", "namespace", namespace, "--ignore-not-found", "-o", "name"); out != "" {
+		t.Errorf("the Project is gone, its namespace is not: %s", out)
+	}
+	kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", "--timeout=1m")
+}
+
+// staleTimes are the times since which a Project is stale and at which it will be deleted; empty for none.
+func staleTimes(t *testing.T, kubeconfig, project string) (since, announced string) {
+	t.Helper()
+	out := kubectl(t, kubeconfig, "get", "project", project, "-o",
+		"jsonpath={.status.staleSinceTimestamp},{.status.staleAutoDeleteTimestamp}")
+	since, announced, _ = strings.Cut(out, ",")
+	return since, announced
+}
+
+// awaitStale waits until the deletion of a stale Project has been announced.
+func awaitStale(t *testing.T, kubeconfig, project string) (since, announced time.Time) {
+	t.Helper()
+	eventually(t, "the announcement of the deletion of Project "+project, func() error {
+		first, last := staleTimes(t, kubeconfig, project)
+		var errs [2]error
+		since, errs[0] = time.Parse(time.RFC3339, first)
+		announced, errs[1] = time.Parse(time.RFC3339, last)
+		return errors.Join(errs[:]...)
+	})
+	return since, announced
 }
 
 // defineKindsOf makes the kinds of another project known to a cluster, as gardenlets do in seeds.

@@ -24,15 +24,20 @@ import (
 // machine that is replaced earlier is replaced because of the timeout of its pool.
 const beforeDefaults = 9 * time.Minute
 
-// TestMachinesThatFail has one machine lose its hardware, one report a bad condition, one never join, and two run pods
+// TestMachinesThatFail has all machines wait for a build of their Kubernetes version at first. Then it has one machine
+// lose its hardware, one report a bad condition, one never join, and two run pods
 // that must not be evicted. Each is replaced after the timeout of its pool, and the Shoot reports what it waits for
 // meanwhile.
 func TestMachinesThatFail(t *testing.T) {
 	story(t, firstSeed)
 	const name = "failing"
 	garden := kubeconfigOf("garden")
+	setFault(t, "build-of-failing", "building", "PrepareImage", "--target", "shoot--dev--"+name)
 	applyTestdata(t, garden, "shoot-machines.yaml", "")
 	t.Cleanup(func() { deleteShoot(t, name) })
+	step(t, "a Shoot whose version is being built says so, and machines are created when it is there", func(t *testing.T) {
+		checkBuild(t, name)
+	})
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
 	first := map[string]corev1.Node{}
@@ -67,6 +72,11 @@ func TestMachinesThatFail(t *testing.T) {
 		"the machine that does not join is named": func(o *unstructured.Unstructured) bool {
 			_, text, found := strings.Cut(lastOperation(o, "description"), `machine "shoot--dev--failing-late-`)
 			return found && strings.Contains(text, "has not joined") && strings.Contains(text, "(replaced after 1m0s)")
+		},
+		"a long wait says what happened last": func(o *unstructured.Unstructured) bool {
+			_, text, found := strings.Cut(lastOperation(o, "description"), " (for more than 1m; ")
+			return found && slices.ContainsFunc([]string{"last event at ", "last change at ", "no change since)"},
+				func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 		},
 		"the budget that holds up a drain is named": func(o *unstructured.Unstructured) bool {
 			return strings.Contains(statusText(o), "pod disruption budget default/unwilling")
@@ -117,12 +127,42 @@ func TestMachinesThatFail(t *testing.T) {
 	})
 	step(t, "a machine that never joins is replaced", func(t *testing.T) {
 		seen(t, "the machine that does not join is named")
+		seen(t, "a long wait says what happened last")
 		awaitReplacementBefore(t, lost.Add(beforeDefaults), kubeconfig, name, "late", late)
 	})
 	step(t, "then all is well", func(t *testing.T) {
 		awaitSucceeded(t, name)
 		awaitShoot(t, name, "conditions and constraints to be True again", allWell)
 	})
+}
+
+// checkBuild awaits that a Shoot whose images are being built says so, without an error, and has no machines yet, which
+// would be replaced before the build ends. The progress of its creation begins with 0. Then the build ends.
+func checkBuild(t *testing.T, name string) {
+	var progress []int64
+	waiting := awaitShoot(t, name, "the build in its last operation", func(o *unstructured.Unstructured) bool {
+		percent, _, _ := unstructured.NestedInt64(o.Object, "status", "lastOperation", "progress")
+		if lastOperation(o, "state") == "Processing" {
+			progress = append(progress, percent)
+		}
+		text := lastOperation(o, "description")
+		return strings.Contains(text, `machines of pool "dying" wait: hortus.dev/kubelet:v1.36.3 is being built`) &&
+			strings.Contains(text, `machines of pool "patient" wait: `)
+	})
+	if state, codes := lastOperation(waiting, "state"), codesOf(waiting); state != "Processing" || len(codes) > 0 {
+		t.Errorf("while it waits for the build, the Shoot is %s with codes %v, want Processing:\n%s", state, codes,
+			statusText(waiting))
+	}
+	if len(progress) == 0 || progress[0] != 0 || !slices.IsSorted(progress) {
+		t.Errorf("progress of the creation is %v, want 0 at first, and then no less than before", progress)
+	}
+	t.Logf("progress until machines wait for the build: %v", slices.Compact(progress))
+	for _, pool := range []string{"dying", "rusty", "held", "patient"} {
+		if instances := instancesOfPool(t, name, pool); len(instances) > 0 {
+			t.Errorf("pool %s has instances %v before its version is there", pool, instances)
+		}
+	}
+	endFault(t, "build-of-failing")
 }
 
 // watchShoot watches a Shoot and returns a function that waits until the Shoot has had the named state at any time

@@ -293,9 +293,13 @@ func faultStruck(t *testing.T, name string) int {
 			Struck int
 		}
 	}
-	if out := hortus(t, "cloud", "faults", "list", "-o", "json"); json.Unmarshal([]byte(out), &list) != nil {
-		t.Fatalf("no list of faults:\n%s", out)
-	}
+	eventually(t, "a list of faults", func() error { // The cloud may be restarting.
+		out, err := run(t, filepath.Join(repository, ".build", "hortus"), "cloud", "faults", "list", "-o", "json")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return json.Unmarshal([]byte(out), &list)
+	})
 	for _, f := range list.Items {
 		if f.Name == name {
 			return f.Struck

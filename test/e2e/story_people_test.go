@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,35 +19,10 @@ func TestPeople(t *testing.T) {
 	story(t, bothSeeds) // The scheduler binds its Shoot to one of the seeds.
 	const project, namespace, shoot = "team", "garden-team", "shared"
 	garden := kubeconfigOf("garden")
-	as := func(user string, args ...string) (string, error) {
-		return kubectlE(t, garden, append([]string{"--as=" + user, "-n", namespace}, args...)...)
-	}
-	may := func(t *testing.T, user string, args ...string) string {
-		t.Helper()
-		out, err := as(user, args...)
-		if err != nil {
-			t.Errorf("%s may not %v: %s", user, args, out)
-		}
-		return out
-	}
-	mayNot := func(t *testing.T, user string, args ...string) {
-		t.Helper()
-		if out, err := as(user, args...); err == nil || !strings.Contains(out, "orbidden") {
-			t.Errorf("%s may %v: %v\n%s", user, args, err, out)
-		}
-	}
-
-	manifest := func(members string) string {
-		return fmt.Sprintf(`{"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Project", "metadata": {"name": %q},
-			"spec": {"namespace": %q, "owner": %s, "members": [%s]}}`, project, namespace, member("olga", ""), members)
-	}
-	members := strings.Join([]string{
-		member("olga", "admin"), member("alice", "admin"), member("bob", "viewer"), member("carol", "uam"),
-	}, ",")
-	if out, err := applyText(t, garden, manifest(members)); err != nil {
-		t.Fatalf("%v:\n%s", err, out)
-	}
-	kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s")
+	in := people{garden, namespace}
+	as, may, mayNot := in.as, in.may, in.mayNot
+	createProject(t, project, namespace, member("olga", "admin"), member("alice", "admin"), member("bob", "viewer"),
+		member("carol", "uam"))
 
 	file := filepath.Join(t.TempDir(), "shoot.yaml")
 	text := strings.NewReplacer("name: api-only", "name: "+shoot, "namespace: "+projectNS, "namespace: "+
@@ -90,7 +66,7 @@ func TestPeople(t *testing.T) {
 		for _, user := range []string{"bob", "carol", "eve"} {
 			mayNot(t, user, "create", "-f", bastion)
 		}
-		if out, err := as("alice", "create", "-f", bastion); err == nil || !strings.Contains(out, "has no machines") {
+		if out, err := as(t, "alice", "create", "-f", bastion); err == nil || !strings.Contains(out, "has no machines") {
 			t.Errorf("a member gets a Bastion for a Shoot without machines: %v\n%s", err, out)
 		}
 		may(t, "alice", "annotate", "shoot", shoot, "looked=at")
@@ -101,13 +77,7 @@ func TestPeople(t *testing.T) {
 		mayNot(t, "alice", "patch", "project", project, "--type=json", "-p", patch)
 		mayNot(t, "dave", "get", "shoots")
 		may(t, "carol", "patch", "project", project, "--type=json", "-p", patch)
-		eventually(t, "the permissions of a new member", func() error {
-			out, err := as("dave", "get", "shoots")
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, out)
-			}
-			return nil
-		})
+		in.awaitAccess(t, "dave", "get", "shoots")
 	})
 	step(t, "a viewer's kubeconfig reads no Secrets and writes nothing", func(t *testing.T) {
 		request := func(user, kind string) (string, error) {
@@ -175,6 +145,128 @@ func TestPeople(t *testing.T) {
 			t.Errorf("the project is gone, its namespace is not: %s", out)
 		}
 	})
+}
+
+// TestRolesOfMembers has a service account manager make an account, which becomes a member, and a member with the role
+// of an extension do what the extension defines. Nobody else may do the same.
+func TestRolesOfMembers(t *testing.T) {
+	story(t, firstSeed)
+	const project, namespace, extensionRole = "roles", "garden-roles", "limiter"
+	garden := kubeconfigOf("garden")
+	in := people{garden, namespace}
+	as, may, mayNot := in.as, in.may, in.mayNot
+	createProject(t, project, namespace, member("olga", "admin"), member("alice", "admin"), member("bob", "viewer"),
+		member("carol", "uam"), member("sam", "serviceaccountmanager"), member("erik", "extension:"+extensionRole))
+	t.Cleanup(func() {
+		kubectl(t, garden, "annotate", "project", project, "confirmation.gardener.cloud/deletion=true")
+		kubectl(t, garden, "delete", "project", project, "--timeout=5m")
+	})
+	in.awaitAccess(t, "bob", "get", "shoots")
+	in.awaitAccess(t, "sam", "get", "serviceaccounts")
+
+	step(t, "service account managers make accounts, which can be members", func(t *testing.T) {
+		for _, user := range []string{"alice", "bob", "carol", "erik", "eve"} {
+			mayNot(t, user, "create", "serviceaccount", "robot")
+		}
+		may(t, "sam", "create", "serviceaccount", "robot")
+		if token := may(t, "sam", "create", "token", "robot"); strings.Count(token, ".") != 2 {
+			t.Errorf("the token of the account is %q", token)
+		}
+		for _, what := range []string{"shoots", "secrets", "configmaps"} {
+			mayNot(t, "sam", "get", what)
+		}
+		mayNot(t, "sam", "get", "project", project)
+		const robot = "system:serviceaccount:" + namespace + ":robot"
+		mayNot(t, robot, "get", "shoots")
+		may(t, "alice", "patch", "project", project, "--type=json", "-p", `[{"op": "add", "path": "/spec/members/-", "value":
+			{"kind": "ServiceAccount", "namespace": "`+namespace+`", "name": "robot", "role": "viewer"}}]`)
+		in.awaitAccess(t, robot, "get", "shoots")
+		mayNot(t, robot, "get", "secrets")
+		may(t, "sam", "delete", "serviceaccount", "robot")
+	})
+	step(t, "the role of an extension allows what the extension defines", func(t *testing.T) {
+		mayNot(t, "erik", "get", "limitranges")
+		role := strings.ReplaceAll(roleOfExtension, "NAME", extensionRole)
+		if out, err := applyText(t, garden, role); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		t.Cleanup(func() { kubectl(t, garden, "delete", "clusterrole", "example.com:"+extensionRole) })
+		in.awaitAccess(t, "erik", "get", "limitranges")
+		for _, user := range []string{"bob", "carol", "sam", "eve"} {
+			mayNot(t, user, "get", "limitranges")
+		}
+		mayNot(t, "erik", "get", "shoots")
+		mayNot(t, "erik", "get", "limitranges", "-n", "garden")
+		index := slices.Index(strings.Fields(kubectl(t, garden, "get", "project", project, "-o",
+			"jsonpath={.spec.members[*].name}")), "erik")
+		may(t, "carol", "patch", "project", project, "--type=json", "-p",
+			fmt.Sprintf(`[{"op": "remove", "path": "/spec/members/%d"}]`, index))
+		eventually(t, "no permissions of a former member", func() error {
+			if out, err := as(t, "erik", "get", "limitranges"); err == nil || !strings.Contains(out, "orbidden") {
+				return fmt.Errorf("it may still read limitranges: %v\n%s", err, out)
+			}
+			return nil
+		})
+	})
+}
+
+// roleOfExtension is what an extension adds to the role of the same name in all projects.
+const roleOfExtension = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: example.com:NAME
+  labels: {rbac.gardener.cloud/aggregate-to-extension-role: NAME}
+rules: [{apiGroups: [""], resources: [limitranges], verbs: [get, list]}]
+`
+
+// people act in the namespace of a project.
+type people struct{ garden, namespace string }
+
+// as runs kubectl as a user.
+func (p people) as(t *testing.T, user string, args ...string) (string, error) {
+	t.Helper()
+	return kubectlE(t, p.garden, append([]string{"--as=" + user, "-n", p.namespace}, args...)...)
+}
+
+func (p people) may(t *testing.T, user string, args ...string) string {
+	t.Helper()
+	out, err := p.as(t, user, args...)
+	if err != nil {
+		t.Errorf("%s may not %v: %s", user, args, out)
+	}
+	return out
+}
+
+func (p people) mayNot(t *testing.T, user string, args ...string) {
+	t.Helper()
+	if out, err := p.as(t, user, args...); err == nil || !strings.Contains(out, "orbidden") {
+		t.Errorf("%s may %v: %v\n%s", user, args, err, out)
+	}
+}
+
+// awaitAccess waits until a user may do something.
+func (p people) awaitAccess(t *testing.T, user string, args ...string) {
+	t.Helper()
+	eventually(t, "the permissions of "+user, func() error {
+		out, err := p.as(t, user, args...)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+}
+
+// createProject creates a project of olga, and waits for its namespace and roles.
+func createProject(t *testing.T, project, namespace string, members ...string) {
+	t.Helper()
+	garden := kubeconfigOf("garden")
+	manifest := fmt.Sprintf(`{"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Project", "metadata": {"name": %q},
+		"spec": {"namespace": %q, "owner": %s, "members": [%s]}}`, project, namespace, member("olga", ""),
+		strings.Join(members, ","))
+	if out, err := applyText(t, garden, manifest); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s")
 }
 
 // member of a project, as JSON.

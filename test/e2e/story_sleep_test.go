@@ -182,8 +182,8 @@ func publicAddress(t *testing.T, kubeconfig, service string) (address string) {
 	return address
 }
 
-// cling creates objects that block a deletion, and tries to delete one.
-func cling(t *testing.T, kubeconfig string) {
+// applyClingy creates objects that block a deletion.
+func applyClingy(t *testing.T, kubeconfig string) {
 	t.Helper()
 	applyTestdata(t, kubeconfig, "clingy.yaml", "")
 	eventually(t, "an object of the new kind", func() error {
@@ -196,6 +196,12 @@ func cling(t *testing.T, kubeconfig string) {
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, "--timeout=10m")
 	}
 	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/stuck", "pod/deaf", "--timeout=10m")
+}
+
+// cling creates objects that block a deletion, and tries to delete one.
+func cling(t *testing.T, kubeconfig string) {
+	t.Helper()
+	applyClingy(t, kubeconfig)
 	kubectl(t, kubeconfig, "rollout", "restart", "deployment/keeper")
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/keeper", "--timeout=10m")
 	if starts := kubectl(t, kubeconfig, "exec", "deployment/keeper", "--", "cat", "/data/starts"); strings.Count(starts,
@@ -246,6 +252,14 @@ func onlyKeptIsLeft(t *testing.T, name, kubeconfig string) {
 // have none.
 func cloudHas(t *testing.T, shoot string, want map[string]int) {
 	t.Helper()
+	if diff := cmp.Diff(want, cloudObjectsOf(t, shoot)); diff != "" {
+		t.Errorf("objects of Shoot %s in the cloud (-want +got):\n%s", shoot, diff)
+	}
+}
+
+// cloudObjectsOf counts a Shoot's objects of each kind in the cloud's own lists.
+func cloudObjectsOf(t *testing.T, shoot string) map[string]int {
+	t.Helper()
 	got := map[string]int{}
 	for _, kind := range []string{"instances", "networks", "load-balancers", "volumes", "dns"} {
 		var list struct {
@@ -262,7 +276,5 @@ func cloudHas(t *testing.T, shoot string, want map[string]int) {
 			}
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("objects of Shoot %s in the cloud (-want +got):\n%s", shoot, diff)
-	}
+	return got
 }

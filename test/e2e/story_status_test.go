@@ -34,7 +34,6 @@ func TestStatusIsAccurate(t *testing.T) {
 	t.Cleanup(func() {
 		kubectl(t, garden, "-n", projectNS, "delete", "credentialsbinding,secret", secret)
 	})
-	label := func(o *unstructured.Unstructured) string { return o.GetLabels()["shoot.gardener.cloud/status"] }
 
 	manifest := strings.NewReplacer("name: demo", "name: "+name, "credentialsBindingName: local",
 		"credentialsBindingName: "+secret, "\nspec:\n", "\nspec:\n  seedName: local-1\n").
@@ -47,7 +46,7 @@ func TestStatusIsAccurate(t *testing.T) {
 	var failed *unstructured.Unstructured
 	step(t, "a Shoot whose credentials the cloud rejects fails, with the reason, and is not retried", func(t *testing.T) {
 		failed = awaitShoot(t, name, "a failed creation", func(o *unstructured.Unstructured) bool {
-			return lastOperation(o, "state") == "Failed" && label(o) == "unhealthy"
+			return lastOperation(o, "state") == "Failed" && statusLabel(o) == "unhealthy"
 		})
 		if codes := codesOf(failed); !slices.Contains(codes, "ERR_INFRA_UNAUTHENTICATED") {
 			t.Errorf("the error has codes %v", codes)
@@ -69,17 +68,19 @@ func TestStatusIsAccurate(t *testing.T) {
 		}
 		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=retry")
 		awaitShoot(t, name, "success and health", func(o *unstructured.Unstructured) bool {
-			return succeeded(o) && label(o) == "healthy" && allWell(o)
+			return succeeded(o) && statusLabel(o) == "healthy" && allWell(o)
 		})
 	})
 	step(t, "the status shows that the API server is down, and that it is back", func(t *testing.T) {
 		seed, namespace := adminOf(seedOf(t, name)), "shoot--dev--"+name
 		kubectl(t, seed, "-n", namespace, "scale", "deployment", "kube-apiserver", "--replicas=0")
 		down := awaitShoot(t, name, "APIServerAvailable to be False", func(o *unstructured.Unstructured) bool {
-			return conditionOf(o, "conditions", "APIServerAvailable")["status"] == "False" && label(o) == "unhealthy"
+			return conditionOf(o, "conditions", "APIServerAvailable")["status"] == "False" && statusLabel(o) == "unhealthy"
 		})
 		t.Logf("it says: %v", conditionOf(down, "conditions", "APIServerAvailable")["message"])
 		kubectl(t, seed, "-n", namespace, "scale", "deployment", "kube-apiserver", "--replicas=1")
-		awaitShoot(t, name, "health", func(o *unstructured.Unstructured) bool { return label(o) == "healthy" && allWell(o) })
+		awaitShoot(t, name, "health", func(o *unstructured.Unstructured) bool {
+			return statusLabel(o) == "healthy" && allWell(o)
+		})
 	})
 }

@@ -10,6 +10,18 @@ networking.resources.gardener.cloud/to-all-shoots-etcd-main-tcp-2379: allowed
 networking.resources.gardener.cloud/to-all-shoots-etcd-main-tcp-2382: allowed
 {{- end }}
 
+{{/* Replicas run in different zones and on different nodes, if possible. */}}
+{{- define "gardenlet.spread" -}}
+{{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" -}}
+- maxSkew: 1
+  topologyKey: {{ . }}
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {app: gardenlet}
+  matchLabelKeys: [pod-template-hash]
+{{ end }}
+{{- end }}
+
 {{/* The token with which Prometheus authenticates: that of a Secret, otherwise its own. */}}
 {{- define "gardenlet.metricsToken" -}}
 {{- with .Values.monitoring.tokenSecret -}}

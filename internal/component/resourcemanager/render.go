@@ -121,7 +121,11 @@ func Render(v Values) []client.Object {
 			component.BindRole(v.Namespace, Name, Name, component.ServiceAccount(v.Namespace, Name)),
 		)
 	}
-	return append(objects, component.Workload{
+	several := v.Replicas > 1
+	if several {
+		command = append(command, "--leader-elect")
+	}
+	workload := component.Workload{
 		Name:           Name,
 		Namespace:      v.Namespace,
 		Replicas:       v.Replicas,
@@ -137,7 +141,12 @@ func Render(v Values) []client.Object {
 		ServiceAccount: Name,
 		PriorityClass:  component.PriorityControllers,
 		Reaches:        reaches,
-	}.Deployment())
+		Spread:         several,
+	}
+	if several {
+		objects = append(objects, workload.DisruptionBudget())
+	}
+	return append(objects, workload.Deployment())
 }
 
 // list is a value of a flag.

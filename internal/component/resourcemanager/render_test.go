@@ -18,6 +18,6 @@ func TestRender(t *testing.T) {
 	})...)
 	golden.Objects(t, "webhooks", ShootWebhooks([]byte("CA")))
 	golden.Objects(t, "seed", Render(Values{
-		Namespace: "garden", Image: "hortus.dev/hortus:dev", Replicas: 1, Class: "seed",
+		Namespace: "garden", Image: "hortus.dev/hortus:dev", Replicas: 2, Class: "seed",
 	})...)
 }

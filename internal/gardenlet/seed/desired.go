@@ -49,6 +49,10 @@ func base() []client.Object {
 // gatewayReplicas is how many pods the gateway has: the loss or the eviction of one cuts no control plane off.
 const gatewayReplicas = 2
 
+// resourceManagerReplicas is how many pods the resource-manager of a seed has: all serve webhooks, without which no
+// pods of extensions are created, and one of them applies ManagedResources.
+const resourceManagerReplicas = 2
+
 // components are the workloads of the seed.
 func components(seed *corev1beta1.Seed, image string) []client.Object {
 	var annotations map[string]string
@@ -62,7 +66,8 @@ func components(seed *corev1beta1.Seed, image string) []client.Object {
 	return append(
 		gateway.Render(gateway.Values{Image: image, Replicas: gatewayReplicas, Annotations: annotations}),
 		resourcemanager.Render(resourcemanager.Values{
-			Namespace: corev1beta1.GardenNamespace, Image: image, Replicas: 1, Class: resourcesv1alpha1.ClassSeed,
+			Namespace: corev1beta1.GardenNamespace, Image: image, Replicas: resourceManagerReplicas,
+			Class:           resourcesv1alpha1.ClassSeed,
 			ClusterNetworks: networks, BlockedNetworks: seed.Spec.Networks.BlockCIDRs,
 		})...,
 	)

@@ -66,11 +66,16 @@ func (r *Reconciler) poolHashes(
 	return worker.Status.InPlaceUpdates.WorkerPoolToHashMap, nil
 }
 
-// startInPlaceUpdates records which pools are about to be updated. Pools that are pending already stay so.
+// startInPlaceUpdates records which pools are about to be updated. Pools that are pending already stay so. A Shoot that
+// sleeps has no machines to update: it wakes up with new ones.
 func (r *Reconciler) startInPlaceUpdates(ctx context.Context, shoot *corev1beta1.Shoot, namespace string) error {
 	if !slices.ContainsFunc(shoot.Spec.Provider.Workers, func(w corev1beta1.Worker) bool {
 		return ptr.Deref(w.UpdateStrategy, corev1beta1.AutoRollingUpdate) != corev1beta1.AutoRollingUpdate
 	}) {
+		return nil
+	}
+	if asleep(shoot) {
+		setPending(shoot, nil, nil)
 		return nil
 	}
 	hashes, err := r.poolHashes(ctx, shoot, namespace)
@@ -86,11 +91,15 @@ func (r *Reconciler) startInPlaceUpdates(ctx context.Context, shoot *corev1beta1
 }
 
 // finishInPlaceUpdates clears what a successful reconciliation has brought to all machines; pools that users update by
-// hand stay until they have.
-func (r *Reconciler) finishInPlaceUpdates(ctx context.Context, shoot *corev1beta1.Shoot) error {
+// hand stay until they have, or until the hibernation of the Shoot has deleted their machines.
+func (r *Reconciler) finishInPlaceUpdates(ctx context.Context, shoot *corev1beta1.Shoot, hibernated bool) error {
 	u := shoot.Status.InPlaceUpdates
 	if u == nil || u.PendingWorkerUpdates == nil {
 		return nil
+	}
+	if hibernated {
+		setPending(shoot, nil, nil)
+		return r.dropForce(ctx, shoot)
 	}
 	hashes, err := r.poolHashes(ctx, shoot, shoot.Status.TechnicalID)
 	if err != nil {
@@ -111,7 +120,7 @@ func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.S
 		return nil
 	}
 	before := shoot.DeepCopy()
-	if err := r.finishInPlaceUpdates(ctx, shoot); err != nil {
+	if err := r.finishInPlaceUpdates(ctx, shoot, asleep(shoot)); err != nil {
 		return err
 	}
 	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
@@ -134,6 +143,11 @@ func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.S
 		return fmt.Errorf("request a reconciliation: %w", err)
 	}
 	return nil
+}
+
+// asleep: the Shoot is hibernated and stays so.
+func asleep(shoot *corev1beta1.Shoot) bool {
+	return shoot.HibernationEnabled() && shoot.Status.IsHibernated
 }
 
 func waitsForManualPools(shoot *corev1beta1.Shoot) bool {

@@ -280,7 +280,8 @@ func (r *Reconciler) run(ctx context.Context, s *scope, d Decision) (res reconci
 		}
 	}
 	if result.Complete() {
-		if err := r.finishInPlaceUpdates(ctx, shoot); err != nil {
+		moves := d.Operation == corev1beta1.LastOperationTypeMigrate // It leaves the machines as they are.
+		if err := r.finishInPlaceUpdates(ctx, shoot, shoot.HibernationEnabled() && !moves); err != nil {
 			return reconcile.Result{}, err
 		}
 		finishRollouts(shoot, d.Operation)
@@ -399,6 +400,7 @@ func (r *Reconciler) pass(
 		return flow.Result{}, nil, err
 	}
 	result = flow.Run(ctx, graphFor(operation, s.shoot), stepScope, r.flowOptions(s.shoot, flowName(operation, s.shoot)))
+	stepScope.FindLastEvents(ctx, result.Waiting)
 	generates := operation != corev1beta1.LastOperationTypeDelete && operation != corev1beta1.LastOperationTypeMigrate
 	if result.Complete() && generates {
 		if err := stepScope.Secrets.Cleanup(ctx); err != nil {
@@ -422,7 +424,7 @@ func (r *Reconciler) pass(
 // flowOptions are those of the Shoot's flow of a name.
 func (r *Reconciler) flowOptions(shoot *corev1beta1.Shoot, name string) flow.Options {
 	return flow.Options{
-		Clock: r.Clock, Timers: r.timersOf(shoot.UID), Transient: transient, Metrics: r.Metrics.ofFlows(), Flow: name,
+		Clock: r.Clock, Timers: r.timersOf(shoot), Transient: transient, Metrics: r.Metrics.ofFlows(), Flow: name,
 		InOrder: r.InOrder,
 	}
 }
@@ -656,16 +658,21 @@ func transient(err error) bool {
 		apierrors.IsTimeout(err)
 }
 
-func (r *Reconciler) timersOf(uid types.UID) *flow.Timers {
+// timersOf returns the timers of the Shoot's operation. In a new process they continue its progress.
+func (r *Reconciler) timersOf(shoot *corev1beta1.Shoot) *flow.Timers {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timers == nil {
 		r.timers = map[types.UID]*flow.Timers{}
 	}
-	if r.timers[uid] == nil {
-		r.timers[uid] = &flow.Timers{}
+	if r.timers[shoot.UID] == nil {
+		timers := &flow.Timers{}
+		if last := shoot.Status.LastOperation; last != nil && last.State != corev1beta1.LastOperationStateSucceeded {
+			timers.Before = min(last.Progress, 99)
+		}
+		r.timers[shoot.UID] = timers
 	}
-	return r.timers[uid]
+	return r.timers[shoot.UID]
 }
 
 func (r *Reconciler) forget(uid types.UID) {

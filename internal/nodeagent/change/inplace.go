@@ -98,6 +98,9 @@ func (c *Config) kubelet() *kubeletv1beta1.KubeletConfiguration {
 	return out
 }
 
+// CPUManagerPolicy is the policy of the kubelet's CPU manager.
+func (c *Config) CPUManagerPolicy() string { return policy(c.kubelet()) }
+
 func policy(c *kubeletv1beta1.KubeletConfiguration) string {
 	if c.CPUManagerPolicy == "" {
 		return "none" // The kubelet's default.

@@ -29,6 +29,8 @@ type Options struct {
 	BootDelay time.Duration
 	// Layout is an OCI image layout for the registry. Empty means no registry.
 	Layout string
+	// MakeImage makes the images that the layout lacks. Nil means that none are made.
+	MakeImage func(ctx context.Context, name string) error
 	// Clock is the clock of the cloud. Nil means the real one.
 	Clock clock.WithTicker
 	// Log receives the daemon's log. Nil discards it.
@@ -101,7 +103,8 @@ func (c *Cloud) run(t testing.TB) {
 	d, err := clouddaemon.New(clouddaemon.Config{
 		Dir: c.dir, Region: "local", Zones: []string{"local-a", "local-b"},
 		Public: c.public, Listen: []string{"127.0.0.1:0"}, DNSListen: "127.0.0.1:0",
-		Layout: c.opts.Layout, Fabric: fabric.Plain{}, NoSync: true, Clock: c.opts.Clock, Log: c.opts.Log,
+		Layout: c.opts.Layout, MakeImage: c.opts.MakeImage,
+		Fabric: fabric.Plain{}, NoSync: true, Clock: c.opts.Clock, Log: c.opts.Log,
 		NewDriver: func(running []string) (driver.Driver, error) {
 			c.Driver = simulated.New(simulated.Options{Clock: c.opts.Clock, BootDelay: c.opts.BootDelay, Running: running})
 			return c.Driver, nil

@@ -53,9 +53,10 @@ func (c *client) newFaultsCommand() *cobra.Command {
 	set := &cobra.Command{
 		Use:   "set TYPE OPERATION",
 		Short: "Make an operation fail",
-		Long: `Make an operation fail. TYPE is unauthorized, quota, rate-limit, depleted, dependency, slow or lost. OPERATION is the name
-of an API operation such as CreateInstance, or * for all; for lost it may be Instance, which takes the hardware of the
-target instance (or of all) away while the fault lasts.`,
+		Long: `Make an operation fail. TYPE is unauthorized, quota, rate-limit, depleted, dependency, slow, lost or building.
+OPERATION is the name of an API operation such as CreateInstance, or * for all; for lost it may be Instance, which takes
+the hardware of the target instance (or of all) away while the fault lasts. For building it is PrepareImage, which then
+reports that images are being built.`,
 		Example: `  hortus cloud faults set depleted CreateInstance --duration 5m --target local-a
   hortus cloud faults set rate-limit '*' --count 3
   hortus cloud faults set lost Instance --target i-0123456789`,
@@ -77,7 +78,8 @@ target instance (or of all) away while the fault lasts.`,
 	c.addOutputFlag(set)
 	set.Flags().StringVar(&f.Name, "name", "", "name of the fault; default <type>-<operation>")
 	set.Flags().StringVar(&f.Account, "account", "", "only for calls of this account")
-	set.Flags().StringVar(&f.Target, "target", "", "only for this object, zone, machine type, bucket or object key")
+	set.Flags().StringVar(&f.Target, "target", "",
+		"only for this object, zone, machine type, image, cluster, bucket or object key")
 	set.Flags().IntVar(&f.Count, "count", 0, "number of calls that fail; 0 means no limit")
 	set.Flags().DurationVar(&duration, "duration", 0, "duration; 0 means until it is deleted")
 	set.Flags().DurationVar(&delay, "delay", 0, "delay of slow; default 5s")

@@ -21,8 +21,8 @@ import (
 // Registry reads an OCI image layout whose index names images by the annotation org.opencontainers.image.ref.name, with
 // full names such as registry.k8s.io/pause:3.10.1. The index is read again when it changes.
 type Registry struct {
-	// Make makes a missing image, given by its full name. It returns when the image is in the layout, or an error. Nil
-	// means that no images are made.
+	// Make makes a missing image, given by its full name. It returns when the image is in the layout, or an error. It
+	// continues to make the image when the context has ended. Nil means that no images are made.
 	Make func(ctx context.Context, name string) error
 
 	dir string
@@ -75,6 +75,29 @@ func (r *Registry) Images() (map[string]ocispec.Descriptor, error) {
 func (r *Registry) BlobPath(digest string) string {
 	algorithm, hex, _ := strings.Cut(digest, ":")
 	return filepath.Join(r.dir, ocispec.ImageBlobsDir, algorithm, hex)
+}
+
+// Prepare begins to make an image, given by its full name, unless it is there. It does not wait: notYet is the reason
+// why the image cannot be pulled yet, nil if it can. The error is [ErrUnknown] if the image cannot be made.
+func (r *Registry) Prepare(name string) (notYet, err error) {
+	images, err := r.Images()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := images[name]; ok {
+		return nil, nil
+	}
+	if r.Make == nil {
+		return nil, ErrUnknown
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.Make(ended, name); errors.Is(err, ErrUnknown) {
+		return nil, err
+	} else if err != nil {
+		return err, nil
+	}
+	return nil, nil
 }
 
 var (

@@ -153,3 +153,29 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w
 }
+
+func TestPrepare(t *testing.T) {
+	dir := t.TempDir()
+	layout(t, dir, "a.test/there:1")
+	r := New(dir)
+	if notYet, err := r.Prepare("a.test/there:1"); notYet != nil || err != nil {
+		t.Errorf("Prepare of an image that is there = %v, %v", notYet, err)
+	}
+	if _, err := r.Prepare("a.test/new:1"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("Prepare of a registry that makes nothing = %v, want %v", err, ErrUnknown)
+	}
+	building := errors.New("new 1 is being built")
+	r.Make = func(ctx context.Context, name string) error {
+		if name != "a.test/new:1" {
+			return ErrUnknown
+		}
+		<-ctx.Done() // Prepare does not wait.
+		return building
+	}
+	if notYet, err := r.Prepare("a.test/new:1"); !errors.Is(notYet, building) || err != nil {
+		t.Errorf("Prepare = %v, %v, want %v", notYet, err, building)
+	}
+	if _, err := r.Prepare("a.test/other:1"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("Prepare of an image that cannot be made = %v, want %v", err, ErrUnknown)
+	}
+}

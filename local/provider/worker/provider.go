@@ -8,19 +8,54 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension"
 	"hortus.dev/hortus/extension/errorcode"
 	"hortus.dev/hortus/extension/worker"
+	"hortus.dev/hortus/internal/image"
+	"hortus.dev/hortus/local/cloud"
 	"hortus.dev/hortus/local/provider/v1alpha1"
 )
 
-// Provider implements the provider's part of kind Worker.
-type Provider struct{}
+// Images is the part of the cloud the Provider needs.
+type Images interface {
+	PrepareImage(ctx context.Context, in cloud.PrepareImage) (*cloud.Image, error)
+}
 
-var _ worker.Provider = Provider{}
+// Provider implements the provider's part of kind Worker.
+type Provider struct {
+	Client client.Reader
+	// Cloud returns the cloud for the credentials in a Secret.
+	Cloud func(ctx context.Context, c client.Reader, ref corev1.SecretReference) (Images, error)
+}
+
+var (
+	_ worker.Provider = Provider{}
+	_ worker.Preparer = Provider{}
+)
+
+// Prepare implements [worker.Preparer]. Machines of a Kubernetes version that the cloud builds on first use would wait
+// for the kubelet, which is the last of the version's images to be built.
+func (p Provider) Prepare(
+	ctx context.Context, w *extensionsv1alpha1.Worker, cluster *extension.Cluster, pool *extensionsv1alpha1.WorkerPool,
+) (string, error) {
+	api, err := p.Cloud(ctx, p.Client, w.Spec.SecretRef)
+	if err != nil {
+		return "", err
+	}
+	version := ptr.Deref(pool.KubernetesVersion, cluster.Shoot.Spec.Kubernetes.Version)
+	kubelet, err := api.PrepareImage(ctx, cloud.PrepareImage{Name: image.Kubelet(version), Cluster: w.Namespace})
+	if cloud.CodeOf(err) == cloud.CodeNotFound { // Machines get it elsewhere.
+		return "", nil
+	}
+	if err != nil || kubelet.Ready {
+		return "", err
+	}
+	return kubelet.Message, nil
+}
 
 // Machine describes the machines of a pool in a zone.
 func (Provider) Machine(
@@ -40,7 +75,7 @@ func (Provider) Machine(
 	if err := v1alpha1.Decode(pool.ProviderConfig, "WorkerConfig", cfg); err != nil {
 		return worker.Machine{}, errorcode.With(err, corev1beta1.ErrorConfigurationProblem)
 	}
-	image, err := profile.Image(pool.MachineImage.Name, pool.MachineImage.Version, ptr.Deref(pool.Architecture, ""))
+	machineImage, err := profile.Image(pool.MachineImage.Name, pool.MachineImage.Version, ptr.Deref(pool.Architecture, ""))
 	if err != nil {
 		return worker.Machine{}, errorcode.With(err, corev1beta1.ErrorConfigurationProblem)
 	}
@@ -50,7 +85,7 @@ func (Provider) Machine(
 	}
 	tags[v1alpha1.TagCluster], tags[v1alpha1.TagRole], tags[v1alpha1.TagPool] = w.Namespace, v1alpha1.RoleNode, pool.Name
 	spec, err := v1alpha1.Encode("MachineSpec", &v1alpha1.MachineSpec{
-		MachineType: pool.MachineType, Image: image, NetworkID: infra.NetworkID, Zone: zone, Tags: tags,
+		MachineType: pool.MachineType, Image: machineImage, NetworkID: infra.NetworkID, Zone: zone, Tags: tags,
 	})
 	if err != nil {
 		return worker.Machine{}, err

@@ -2,6 +2,7 @@ package care
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -166,22 +167,24 @@ func systemComponents(o *Observed, s Settings) Finding {
 	return good("SystemComponentsRunning", "All system components are healthy.")
 }
 
-// deploymentProblem returns the problem of a Deployment, or "".
+// deploymentProblem returns the problem of a Deployment, without a full stop, or "".
 func deploymentProblem(d *appsv1.Deployment) string {
 	if d.Status.ObservedGeneration < d.Generation {
 		return "its newest version has not been observed yet"
 	}
+	problem := ""
 	for _, c := range d.Status.Conditions {
 		switch {
-		case c.Type == appsv1.DeploymentAvailable && c.Status != "True", c.Type == appsv1.DeploymentReplicaFailure &&
-			c.Status == "True":
-			return c.Message
+		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == "True":
+			return strings.TrimSuffix(c.Message, ".") // The reason why replicas are not available.
+		case c.Type == appsv1.DeploymentAvailable && c.Status != "True":
+			problem = strings.TrimSuffix(c.Message, ".")
 		}
 	}
-	if ptr.Deref(d.Spec.Replicas, 1) == 0 || d.Status.AvailableReplicas == 0 {
-		return "no replica is available"
+	if problem == "" && (ptr.Deref(d.Spec.Replicas, 1) == 0 || d.Status.AvailableReplicas == 0) {
+		problem = "no replica is available"
 	}
-	return ""
+	return problem
 }
 
 // resources reports the first ManagedResource of a condition that is not good. A label assigns it to a condition;

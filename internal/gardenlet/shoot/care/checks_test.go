@@ -433,3 +433,38 @@ func TestConstraints(t *testing.T) {
 		})
 	}
 }
+
+func TestDeploymentProblem(t *testing.T) {
+	down := appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentAvailable, Status: "False", Message: "Deployment does not have minimum availability.",
+	}
+	refused := appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentReplicaFailure, Status: "True", Message: `pods "a" is forbidden: exceeded quota`,
+	}
+	for name, tc := range map[string]struct {
+		conditions []appsv1.DeploymentCondition
+		available  int32
+		want       string
+	}{
+		"it is available":     {nil, 1, ""},
+		"nothing is reported": {nil, 0, "no replica is available"},
+		"it is not available": {
+			[]appsv1.DeploymentCondition{down}, 0, "Deployment does not have minimum availability",
+		},
+		"the reason precedes what follows from it": {
+			[]appsv1.DeploymentCondition{down, refused}, 0, `pods "a" is forbidden: exceeded quota`,
+		},
+		"a replica that is refused": {
+			[]appsv1.DeploymentCondition{refused}, 1, `pods "a" is forbidden: exceeded quota`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{Status: appsv1.DeploymentStatus{
+				Conditions: tc.conditions, AvailableReplicas: tc.available,
+			}}
+			if got := deploymentProblem(d); got != tc.want {
+				t.Errorf("deploymentProblem() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,7 +34,7 @@ type extensionRequest struct {
 	trigger trigger
 	// task is the task by which a user or another controller requests a reconciliation of the object; may be empty.
 	task string
-	// severe is how long errors with codes are tolerated before the step fails.
+	// severe is how long errors with codes are tolerated before the step fails, see [tolerance].
 	severe time.Duration
 	// timeout is how long all other waits may last before they are an error; 0 for the step's limit.
 	timeout time.Duration
@@ -101,8 +102,7 @@ func extensionOutcome(
 ) (flow.Outcome, error) {
 	at, requested := extensionobject.RequestedAt(o)
 	if e := o.GetDefaultStatus().LastError; e != nil && requested {
-		return toleratedError(kind, fmt.Errorf("%s %s: %s", kind, o.GetName(), e.Description), e.Codes,
-			now.Sub(at.Truncate(time.Second)) >= severe) // Status times have no fractions.
+		return toleratedError(kind, fmt.Errorf("%s %s: %s", kind, o.GetName(), e.Description), e.Codes, now.Sub(at), severe)
 	}
 	if reason := extensionobject.Unready(o); reason != "" {
 		return waitingFor(o, reason), nil
@@ -110,15 +110,34 @@ func extensionOutcome(
 	return flow.Done(), nil
 }
 
-// toleratedError is a wait as long as an error has no code or is not severe yet.
-func toleratedError(kind string, err error, codes []corev1beta1.ErrorCode, severe bool) (flow.Outcome, error) {
-	if len(codes) > 0 && severe {
+// toleratedError is a wait as long as an error has no code, or its request is not older than the tolerated time. Users
+// read the error in the progress of the operation until then.
+func toleratedError(
+	kind string, err error, codes []corev1beta1.ErrorCode, requested, severe time.Duration,
+) (flow.Outcome, error) {
+	if len(codes) > 0 && requested >= tolerance(codes, severe) {
 		return flow.Outcome{}, flow.WithCodes(err, codeStrings(codes)...)
 	}
 	return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(codes)...), nil
 }
 
-// delete requests the deletion of the object and reports how far it is.
+// ofTheAccount are the codes of errors that only other credentials, more rights or a larger quota end.
+var ofTheAccount = []corev1beta1.ErrorCode{
+	corev1beta1.ErrorInfraUnauthenticated, corev1beta1.ErrorInfraUnauthorized, corev1beta1.ErrorInfraQuotaExceeded,
+}
+
+// tolerance is how long errors with these codes are tolerated. What gets a long time, because providers may need it to
+// complete their own changes, gets no longer than others to learn that the account may not do it. Some time is needed:
+// an extension may try credentials that have been replaced, until its cache has the new ones.
+func tolerance(codes []corev1beta1.ErrorCode, severe time.Duration) time.Duration {
+	if slices.ContainsFunc(codes, func(c corev1beta1.ErrorCode) bool { return slices.Contains(ofTheAccount, c) }) {
+		return min(severe, severeDefault)
+	}
+	return severe
+}
+
+// delete requests the deletion of the object, once per operation, and reports how far it is. An extension whose Shoot
+// has failed has stopped trying, and its last error says nothing about the present operation.
 func (extensions *Extensions) delete(
 	ctx context.Context, o extensionsv1alpha1.Object, severe time.Duration,
 ) (flow.Outcome, error) {
@@ -131,12 +150,13 @@ func (extensions *Extensions) delete(
 		return flow.Done(), nil
 	}
 	now := extensions.seed.clock.Now()
-	if o.GetDeletionTimestamp() == nil {
+	at, requested := extensionobject.RequestedAt(o)
+	if o.GetDeletionTimestamp() == nil || !requested || at.Before(extensions.values.Started) {
 		return waitingFor(o, " is being deleted"), extensionobject.RequestDeletion(ctx, extensions.seed, o, now)
 	}
 	if e := o.GetDefaultStatus().LastError; e != nil {
-		return toleratedError(kind, fmt.Errorf("delete %s %s: %s", kind, o.GetName(), e.Description), e.Codes,
-			now.Sub(o.GetDeletionTimestamp().Time) >= severe)
+		return toleratedError(kind, fmt.Errorf("delete %s %s: %s", kind, o.GetName(), e.Description), e.Codes, now.Sub(at),
+			severe)
 	}
 	return waitingFor(o, " is being deleted"), nil
 }

@@ -84,6 +84,39 @@ func TestExtensionOutcome(t *testing.T) {
 	}
 }
 
+func TestTolerance(t *testing.T) {
+	for name, tc := range map[string]struct {
+		codes        []corev1beta1.ErrorCode
+		severe, want time.Duration
+	}{
+		"providers get time to complete their own changes": {
+			[]corev1beta1.ErrorCode{corev1beta1.ErrorInfraDependencies, corev1beta1.ErrorConfigurationProblem},
+			severeInfrastructure, severeInfrastructure,
+		},
+		"errors that may pass get it, too": {
+			[]corev1beta1.ErrorCode{corev1beta1.ErrorInfraRateLimitsExceeded, corev1beta1.ErrorInfraResourcesDepleted},
+			severeInfrastructure, severeInfrastructure,
+		},
+		"wrong credentials": {
+			[]corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthenticated}, severeInfrastructure, severeDefault,
+		},
+		"missing rights": {
+			[]corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}, severeInfrastructure, severeDefault,
+		},
+		"an exceeded quota, among others": {
+			[]corev1beta1.ErrorCode{corev1beta1.ErrorConfigurationProblem, corev1beta1.ErrorInfraQuotaExceeded},
+			severeInfrastructure, severeDefault,
+		},
+		"never longer than others": {[]corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}, severeDNS, severeDNS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tolerance(tc.codes, tc.severe); got != tc.want {
+				t.Errorf("tolerance() = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestTriggerDue(t *testing.T) {
 	before, after := now.Add(-time.Minute), now // Starts of the operation, before and after the request.
 	for name, tc := range map[string]struct {

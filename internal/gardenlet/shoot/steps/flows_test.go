@@ -10,6 +10,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
 	"hortus.dev/hortus/internal/encryption"
+	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/golden"
 )
 
@@ -58,13 +59,25 @@ func testScope(pools ...string) *Scope {
 	}}
 }
 
-func TestPlans(t *testing.T) {
-	with := func(s *Scope, change func(*Scope)) *Scope {
-		change(s)
+// plan is a flow for a Shoot.
+type plan struct {
+	graph func() *flow.Graph[*Scope]
+	scope *Scope
+}
+
+// plans are the flows for typical Shoots, by the names of their golden files.
+func plans() map[string]plan {
+	with := func(s *Scope, changes ...func(*Scope)) *Scope {
+		for _, change := range changes {
+			change(s)
+		}
 		return s
 	}
 	hibernate := func(s *Scope) { s.Shoot.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(true)} }
+	stopped := func(s *Scope) { s.Facts.APIServerReplicas = 0 }
 	deleting := func(s *Scope) { s.Operation = corev1beta1.LastOperationTypeDelete }
+	backup := func(s *Scope) { s.SeedObject.Spec.Backup = &corev1beta1.Backup{Provider: "local"} }
+	restoring := func(s *Scope) { s.Operation = corev1beta1.LastOperationTypeRestore }
 	extended := func(s *Scope) {
 		s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{
 			Resources: []corev1beta1.ControllerResource{
@@ -76,53 +89,48 @@ func TestPlans(t *testing.T) {
 			}}}}
 		s.Shoot.Spec.Extensions = []corev1beta1.Extension{{Type: "before"}, {Type: "after"}}
 	}
-	for name, s := range map[string]*Scope{
-		"one-pool":       testScope("pool"),
-		"two-pools":      testScope("a", "b"),
-		"workerless":     testScope(),
-		"falling-asleep": with(testScope("pool"), hibernate),
-		"backups": with(testScope("pool"),
-			func(s *Scope) { s.SeedObject.Spec.Backup = &corev1beta1.Backup{Provider: "local"} }),
-		"asleep":     with(with(testScope("pool"), hibernate), func(s *Scope) { s.Facts.APIServerReplicas = 0 }),
-		"extensions": with(testScope("pool"), extended),
-	} {
-		t.Run(name, func(t *testing.T) { golden.Bytes(t, "plan/"+name+".txt", []byte(Reconcile().Plan(s))) })
+	lateExtensions := func(s *Scope) {
+		s.Claim.Settled = true
+		s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{
+			Resources: []corev1beta1.ControllerResource{
+				{Kind: "Extension", Type: "late",
+					Lifecycle: &corev1beta1.ControllerResourceLifecycle{Migrate: ptr.To(corev1beta1.AfterKubeAPIServer)}},
+			}}}}
 	}
-	for name, s := range map[string]*Scope{
-		"delete": with(testScope("pool"), deleting),
-		"delete-workerless": with(with(testScope(), deleting),
-			func(s *Scope) { s.Facts = Facts{Live: true, APIServer: true} }),
-		"delete-hibernated": with(with(with(testScope("pool"), deleting), hibernate),
-			func(s *Scope) { s.Facts.APIServerReplicas = 0 }),
-		"delete-without-api-server": with(with(testScope("pool"), deleting),
-			func(s *Scope) { s.Facts = Facts{Live: true, Infrastructure: true} }),
-	} {
-		t.Run(name, func(t *testing.T) { golden.Bytes(t, "plan/"+name+".txt", []byte(Delete().Plan(s))) })
+	return map[string]plan{
+		"one-pool":       {Reconcile, testScope("pool")},
+		"two-pools":      {Reconcile, testScope("a", "b")},
+		"workerless":     {Reconcile, testScope()},
+		"falling-asleep": {Reconcile, with(testScope("pool"), hibernate)},
+		"backups":        {Reconcile, with(testScope("pool"), backup)},
+		"asleep":         {Reconcile, with(testScope("pool"), hibernate, stopped)},
+		"extensions":     {Reconcile, with(testScope("pool"), extended)},
+		"restore":        {Reconcile, with(testScope("pool"), backup, restoring)},
+		"take-over": {Reconcile, with(testScope("pool"), backup, restoring,
+			func(s *Scope) { s.Claim.TakenOver.From = "gone" })},
+
+		"delete": {Delete, with(testScope("pool"), deleting)},
+		"delete-workerless": {Delete, with(testScope(), deleting,
+			func(s *Scope) { s.Facts = Facts{Live: true, APIServer: true} })},
+		"delete-hibernated": {Delete, with(testScope("pool"), deleting, hibernate, stopped)},
+		"delete-without-api-server": {Delete, with(testScope("pool"), deleting,
+			func(s *Scope) { s.Facts = Facts{Live: true, Infrastructure: true} })},
+		"force-delete": {ForceDelete, with(testScope("pool"), deleting)},
+
+		"prepare":                 {Prepare, with(testScope("pool"), backup)},
+		"prepare-hibernated":      {Prepare, with(testScope("pool"), backup, hibernate)},
+		"prepare-extensions":      {Prepare, with(testScope("pool"), backup, extended)},
+		"migrate":                 {Migrate, with(testScope("pool"), backup)},
+		"migrate-late-extensions": {Migrate, with(testScope("pool"), backup, lateExtensions)},
+		"stop-leftover":           {StopLeftover, testScope("pool")},
+		"remove-leftover":         {RemoveLeftover, testScope("pool")},
 	}
-	backup := func(s *Scope) { s.SeedObject.Spec.Backup = &corev1beta1.Backup{Provider: "local"} }
-	golden.Bytes(t, "plan/restore.txt", []byte(Reconcile().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
-		s.Operation = corev1beta1.LastOperationTypeRestore
-	}))))
-	golden.Bytes(t, "plan/take-over.txt", []byte(Reconcile().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
-		s.Operation, s.Claim.TakenOver.From = corev1beta1.LastOperationTypeRestore, "gone"
-	}))))
-	golden.Bytes(t, "plan/prepare.txt", []byte(Prepare().Plan(with(testScope("pool"), backup))))
-	golden.Bytes(t, "plan/prepare-hibernated.txt",
-		[]byte(Prepare().Plan(with(with(testScope("pool"), backup), hibernate))))
-	golden.Bytes(t, "plan/prepare-extensions.txt", []byte(Prepare().Plan(with(with(testScope("pool"), backup), extended))))
-	golden.Bytes(t, "plan/migrate.txt", []byte(Migrate().Plan(with(testScope("pool"), backup))))
-	golden.Bytes(t, "plan/migrate-late-extensions.txt",
-		[]byte(Migrate().Plan(with(with(testScope("pool"), backup), func(s *Scope) {
-			s.Claim.Settled = true
-			s.Registered = []corev1beta1.ControllerRegistration{{Spec: corev1beta1.ControllerRegistrationSpec{
-				Resources: []corev1beta1.ControllerResource{
-					{Kind: "Extension", Type: "late",
-						Lifecycle: &corev1beta1.ControllerResourceLifecycle{Migrate: ptr.To(corev1beta1.AfterKubeAPIServer)}},
-				}}}}
-		}))))
-	golden.Bytes(t, "plan/stop-leftover.txt", []byte(StopLeftover().Plan(testScope("pool"))))
-	golden.Bytes(t, "plan/remove-leftover.txt", []byte(RemoveLeftover().Plan(testScope("pool"))))
-	golden.Bytes(t, "plan/force-delete.txt", []byte(ForceDelete().Plan(with(testScope("pool"), deleting))))
+}
+
+func TestPlans(t *testing.T) {
+	for name, p := range plans() {
+		t.Run(name, func(t *testing.T) { golden.Bytes(t, "plan/"+name+".txt", []byte(p.graph().Plan(p.scope))) })
+	}
 }
 
 // TestUsersOfDeploymentsBelongToTheSystem: the API server knows the users of all Deployments as users of the system.

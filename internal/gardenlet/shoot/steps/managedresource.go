@@ -57,7 +57,7 @@ func (seed *Seed) resourceOutcome(ctx context.Context, name string) (flow.Outcom
 		secrets = append(secrets, secret)
 	}
 	if ready, reason := managedresource.Ready(mr, managedresource.Checksum(secrets...)); !ready {
-		return flow.Waiting(waitManagedResource, reason), nil
+		return flow.Waiting(waitManagedResource, reason).About(name), nil
 	}
 	return flow.Done(), nil
 }

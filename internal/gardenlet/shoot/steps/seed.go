@@ -68,7 +68,7 @@ func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcom
 			client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("list pods of Deployment %q: %w", name, err)
 		}
-		return seed.waitForPods(waitDeployment, kube.DeploymentProgress(d), pods.Items), nil
+		return seed.waitForPods(waitDeployment, kube.DeploymentProgress(d), pods.Items).About(name), nil
 	}
 	return flow.Done(), nil
 }
@@ -100,7 +100,7 @@ func (seed *Seed) removeDeployment(ctx context.Context, d *appsv1.Deployment) (f
 		return flow.Outcome{}, err
 	}
 	if !gone || !ended {
-		return flow.Waiting(waitDeployment, fmt.Sprintf("Deployment %s is being deleted", d.Name)), nil
+		return flow.Waiting(waitDeployment, fmt.Sprintf("Deployment %s is being deleted", d.Name)).About(d.Name), nil
 	}
 	return flow.Done(), nil
 }

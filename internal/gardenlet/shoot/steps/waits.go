@@ -43,5 +43,5 @@ func waitingOr(kind flow.Kind, reason string, err error) (flow.Outcome, error) {
 // waitingFor is a wait for an extension object. The text comes after its name.
 func waitingFor(o extensionsv1alpha1.Object, text string) flow.Outcome {
 	kind := extensionobject.KindOf(o)
-	return flow.Waiting(flow.Kind(kind), kind+" "+o.GetName()+text)
+	return flow.Waiting(flow.Kind(kind), kind+" "+o.GetName()+text).About(o.GetName())
 }

@@ -118,6 +118,7 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 				Name: "hortus-machine", Versions: []corev1beta1.MachineImageVersion{
 					{
 						ExpirableVersion: corev1beta1.ExpirableVersion{Version: "1.0.0"},
+						InPlaceUpdates:   &corev1beta1.InPlaceUpdates{Supported: true},
 						CRI: []corev1beta1.CRI{{
 							Name: corev1beta1.CRINameContainerD, ContainerRuntimes: []corev1beta1.ContainerRuntime{{Type: "gvisor"}},
 						}},
@@ -267,8 +268,14 @@ func (w *world) extensionsInstalled() {
 	if err := w.Client.Create(w.ctx, registration); err != nil && !apierrors.IsAlreadyExists(err) {
 		w.t.Fatal(err)
 	}
+	w.installed(registration)
+}
+
+// installed reports that an extension is ready in the seed.
+func (w *world) installed(registration *corev1beta1.ControllerRegistration) {
+	w.t.Helper()
 	i := &corev1beta1.ControllerInstallation{
-		ObjectMeta: metav1.ObjectMeta{Name: env.Name("local-")},
+		ObjectMeta: metav1.ObjectMeta{Name: env.Name(registration.Name + "-")},
 		Spec: corev1beta1.ControllerInstallationSpec{
 			RegistrationRef: corev1.ObjectReference{Name: registration.Name},
 			SeedRef:         &corev1.ObjectReference{Name: w.seed.Name},

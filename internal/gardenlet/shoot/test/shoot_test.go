@@ -330,6 +330,53 @@ func TestErrorsAreRetriedForTheRetryDuration(t *testing.T) {
 	w.run(w.request(s, corev1beta1.OperationRetry), succeeded)
 }
 
+// TestFailedDeletionIsTriedAgain: the extension has stopped trying when the deletion failed. A retry requests the
+// deletion of the object again, and the error from before does not end it.
+func TestFailedDeletionIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.run(w.newShoot("a"), succeeded)
+	infrastructure := &extensionsv1alpha1.Infrastructure{}
+	read := func() *extensionsv1alpha1.Infrastructure {
+		w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name}, infrastructure))
+		return infrastructure
+	}
+	read().Finalizers = []string{"extensions.gardener.cloud/infrastructure"}
+	w.must(w.Client.Update(w.ctx, infrastructure))
+	w.fail["Infrastructure"] = corev1beta1.ErrorInfraDependencies
+	w.delete(s)
+	s = w.run(s, func(*corev1beta1.Shoot) bool { return read().DeletionTimestamp != nil })
+	infrastructure.Status.LastError = &corev1beta1.LastError{
+		Description: "in use", Codes: []corev1beta1.ErrorCode{corev1beta1.ErrorInfraDependencies},
+		LastUpdateTime: ptr.To(metav1.NewTime(w.clock.Now())),
+	}
+	w.must(w.Client.Status().Update(w.ctx, infrastructure))
+	s = w.run(s, func(s *corev1beta1.Shoot) bool {
+		w.clock.Step(time.Minute)
+		return s.Status.LastOperation.State == corev1beta1.LastOperationStateFailed
+	})
+	requested := func() string { return read().Annotations[extensionsv1alpha1.AnnotationTimestamp] }
+	before := requested()
+	w.clock.Step(time.Hour)
+	if s, err := w.step(s); err != nil || requested() != before {
+		t.Errorf("without a retry: operation = %+v, %v, deletion requested again at %s", s.Status.LastOperation, err,
+			requested())
+	}
+
+	s = w.run(w.request(s, corev1beta1.OperationRetry), func(s *corev1beta1.Shoot) bool { return requested() != before })
+	for range 2 {
+		if op := s.Status.LastOperation; op.State != corev1beta1.LastOperationStateProcessing {
+			t.Errorf("operation while the extension tries again = %+v, errors = %+v", op, s.Status.LastErrors)
+		}
+		var err error
+		s, err = w.step(s)
+		w.must(err)
+	}
+	read().Finalizers = nil // The extension releases its object.
+	w.must(w.Client.Update(w.ctx, infrastructure))
+	w.run(s, gone)
+}
+
 // TestFailedShootIsTriedAgain: its certificates have to be replaced before they expire, without any action of its
 // owner.
 func TestFailedShootIsTriedAgain(t *testing.T) {

@@ -1,4 +1,5 @@
-package crds_test
+// Package test installs the definitions and policies of seeds on a real API server.
+package test
 
 import (
 	"fmt"

@@ -1,4 +1,5 @@
-package linear_test
+// Package test checks the histories of clients of a real API server.
+package test
 
 import (
 	"context"

@@ -1,0 +1,92 @@
+//go:build landscape
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+)
+
+// randomRounds is the number of times that a Shoot is changed at random.
+const randomRounds = 6
+
+// TestRandomEditsRollAsPredicted changes a Shoot of three pools again and again, each time in several ways. Before each
+// change, the hashes of the pools predict whose machines it replaces, from the response to a dry run. One of the
+// changes comes with a maintenance, of which 'hortus plan' predicts it. The documents, the predictions and the machines
+// that were replaced must agree.
+func TestRandomEditsRollAsPredicted(t *testing.T) {
+	story(t, firstSeed)
+	const name = "random"
+	seed := numberIn(t, envSeed, rand.Uint64N(1_000_000))
+	t.Logf("the seed is %d; %s=%[1]d repeats the changes", seed, envSeed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	maintained := r.IntN(randomRounds)
+	applyShoot(t, "shoot-random.yaml")
+	t.Cleanup(func() { deleteShoot(t, name) })
+	awaitSucceeded(t, name)
+	pools := pooled{name, shootKubeconfig(t, name)}
+
+	for round := range randomRounds {
+		step(t, fmt.Sprintf("round %d", round), func(t *testing.T) {
+			before, machines := pools.shoot(t), pools.machines(t)
+			var planned []string
+			if round == maintained {
+				planned = pools.maintain(t)
+			}
+			current := pools.shoot(t)
+			e := edit(r, current)
+			t.Logf("changes: %s", strings.Join(e.changes, "; "))
+			if diff := cmp.Diff(e.triggered, rehashed(t, newHash, current, pools.dryRun(t, e.patch(t)))); diff != "" {
+				t.Errorf("pools with new machines (-documents +hashes):\n%s", diff)
+			}
+			change := roll{patch: e.patch(t), pools: append(e.rolled(), planned...)}
+			slices.Sort(change.pools)
+			change.pools = slices.Compact(change.pools)
+			if e.requested != "" {
+				change.asks, change.requested = "rollout-workers="+e.requested, []string{e.requested}
+				change.done = func(o *unstructured.Unstructured) bool {
+					_, pending, _ := unstructured.NestedMap(o.Object, "status", "manualWorkerPoolRollout")
+					return !pending
+				}
+			}
+			t.Logf("pools to be rolled: %q, of these by the maintenance: %q", change.pools, planned)
+			pools.change(t, change)
+			pools.compare(t, change, before, machines)
+		})
+	}
+}
+
+// maintain requests a maintenance, and waits until it has changed the Shoot. It returns the pools whose machines the
+// maintenance replaces according to the plan: those with an older machine image.
+func (p pooled) maintain(t *testing.T) []string {
+	t.Helper()
+	planned := plannedEffects(t, p.name)["roll"]
+	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "annotate", "shoot", p.name, "gardener.cloud/operation=maintain")
+	awaitShoot(t, p.name, "the maintenance", func(o *unstructured.Unstructured) bool {
+		_, asked := o.GetAnnotations()["gardener.cloud/operation"]
+		state, _, _ := unstructured.NestedString(o.Object, "status", "lastMaintenance", "state")
+		return !asked && state == "Succeeded"
+	})
+	return planned
+}
+
+// dryRun returns the Shoot as it would be after a change.
+func (p pooled) dryRun(t *testing.T, patch string) *corev1beta1.Shoot {
+	t.Helper()
+	out := &corev1beta1.Shoot{}
+	text := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", p.name, "--type=json", "-p",
+		"["+patch+"]", "--dry-run=server", "-o", "json")
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
