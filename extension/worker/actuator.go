@@ -29,7 +29,7 @@ import (
 const (
 	// recheck is the interval at which machines are checked without an event.
 	recheck = 30 * time.Second
-	// recheckPreparation is the interval at which a [Preparer] is asked again.
+	// recheckPreparation is the interval at which a [Preparer] is called again.
 	recheckPreparation = 10 * time.Second
 	// recheckSecrets is the interval of checks once only classes and Secrets are left: the machine controller releases
 	// them within milliseconds, and Secrets are not watched.

@@ -52,7 +52,7 @@ type Event struct {
 	At   time.Time
 }
 
-// Long reports whether users are told how long the wait has lasted, and what happened last.
+// Long reports whether users see how long the wait has lasted, and what happened last.
 func (w Wait) Long() bool { return w.For >= shownWaits[0] }
 
 // shownWaits are the durations of a wait that users see. They are few, since each new text is written to a status.

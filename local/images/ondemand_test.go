@@ -104,7 +104,8 @@ func TestOnDemandExplains(t *testing.T) {
 		" is being built, since it is used for the first time: it comes after another version")
 }
 
-// TestOnDemandExplainsARepeatedBuild: whoever asks without waiting for the result learns why the last build failed.
+// TestOnDemandExplainsARepeatedBuild: whoever requests one without waiting for the result learns why the last build
+// failed.
 func TestOnDemandExplainsARepeatedBuild(t *testing.T) {
 	begun, end := make(chan bool, 3), make(chan error)
 	o := &OnDemand{

@@ -87,8 +87,8 @@ spec:
 `
 
 // TestBrokenExtensionsHarmNobody: an extension whose chart cannot be rendered, one whose image does not exist, one that
-// never acts, and one whose webhooks nobody serves, are reported with the reason. A Shoot that requires them names them;
-// other Shoots are created. When the extensions are removed, the Shoots continue by themselves.
+// never acts, and one whose webhooks nobody serves, are reported with the reason. A Shoot that requires them names
+// them; other Shoots are created. When the extensions are removed, the Shoots continue by themselves.
 func TestBrokenExtensionsHarmNobody(t *testing.T) {
 	story(t, firstSeed)
 	const garbled, imageless, silent, serverless = "garbled", "imageless", "silent", "serverless"
@@ -198,8 +198,8 @@ func createdAt(t *testing.T, kubeconfig string, object ...string) (at time.Time)
 	return at
 }
 
-// awaitReport waits until the status of a Shoot has a text, and logs how long it took. Without other load on the machine
-// it is less than a minute.
+// awaitReport waits until the status of a Shoot has a text, and logs how long it took. Without other load on the
+// machine it is less than a minute.
 func awaitReport(t *testing.T, shoot string, since time.Time, text string) {
 	t.Helper()
 	o := awaitShoot(t, shoot, "status with: "+text, func(o *unstructured.Unstructured) bool {

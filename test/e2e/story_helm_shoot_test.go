@@ -139,7 +139,7 @@ func checkInnerShoot(t *testing.T, inner string, meanwhile func(t *testing.T, na
 }
 
 // checkUpgrades upgrades the releases of garden and gardenlet with a Shoot. The new configuration of the gardenlet
-// takes effect; the Shoot is reconciled when it is asked to be, and at no other time.
+// takes effect; the Shoot is reconciled when that is requested, and at no other time.
 func checkUpgrades(t *testing.T, inner, name string, upgradeGarden, upgradeGardenlet func()) {
 	t.Helper()
 	before := operationsOf(t, inner, name)

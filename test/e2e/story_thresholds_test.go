@@ -86,7 +86,7 @@ func TestConditionsHaveThresholds(t *testing.T) {
 	})
 }
 
-// haveStatuses tells whether a Shoot has the label and conditions with these statuses.
+// haveStatuses reports whether a Shoot has the label and conditions with these statuses.
 func haveStatuses(o *unstructured.Unstructured, label string, statuses map[string]string) bool {
 	for condition, status := range statuses {
 		if conditionOf(o, "conditions", condition)["status"] != status {

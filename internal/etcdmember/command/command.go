@@ -146,9 +146,6 @@ func (f *runFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if p.etcd != nil {
-		defer p.etcd.Close()
-	}
 	return p.run(ctx)
 }
 
@@ -205,6 +202,9 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 
 // run runs everything until ctx ends. Etcd ends after the backups, which store its last changes first.
 func (p *parts) run(ctx context.Context) error {
+	if p.etcd != nil {
+		defer p.etcd.Close()
+	}
 	etcdCtx, stopEtcd := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEtcd()
 	group, ctx := errgroup.WithContext(ctx)
