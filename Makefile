@@ -102,7 +102,7 @@ fuzz: recorder ## Try random input on everything that reads what others write; t
 
 # Stories that take too long for every change: faults that last, rotations that wait, many rolls of pools, versions that
 # are built first, a garden on a cluster of its own, Kubernetes' own specs, and other versions of Hortus.
-LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollOnRequest|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded|TestConditionsOfAControlPlane|TestConditionsHaveThresholds|TestHibernationEndsUpdatesInPlace|TestShootsAreDeletedInAnyState|TestErrorsOfTheCloud|TestClassicPoolsRollOnTheirTriggers|TestRandomEditsRollAsPredicted|TestConfinedChangesWaitForTheirWindow|TestGardenIsInstalledByHelm|TestEncryptionAtRest|TestMachinesThatFail|TestBrokenExtensionsHarmNobody
+LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollOnRequest|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded|TestConditionsOfAControlPlane|TestConditionsHaveThresholds|TestHibernationEndsUpdatesInPlace|TestShootsAreDeletedInAnyState|TestErrorsOfTheCloud|TestClassicPoolsRollOnTheirTriggers|TestRandomEditsRollAsPredicted|TestConfinedChangesWaitForTheirWindow|TestGardenIsInstalledByHelm|TestEncryptionAtRest|TestMachinesThatFail|TestBrokenExtensionsHarmNobody|TestRolesOfMembers
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 
