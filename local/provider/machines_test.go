@@ -301,7 +301,7 @@ func (l *landscape) hibernateDuringUpdate(t *testing.T, w *extensionsv1alpha1.Wo
 	hash := w.Status.InPlaceUpdates.WorkerPoolToHashMap[pool.Name]
 	pool.UpdateStrategy, pool.MaxUnavailable = ptr.To(corev1beta1.ManualInPlaceUpdate), intstr.FromInt32(0)
 	pool.MachineImage.Version = "1.1.0"
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
 	l.selectCandidate(t)
 	eventually(t, func() string {
@@ -318,14 +318,14 @@ func (l *landscape) hibernateDuringUpdate(t *testing.T, w *extensionsv1alpha1.Wo
 	})
 
 	l.hibernate(t, true)
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
 	if left := l.instances(t); len(left) > 0 {
 		t.Errorf("there are %d instances during hibernation, want none", len(left))
 	}
 
 	l.hibernate(t, false)
-	l.ask(t, w, extensionsv1alpha1.OperationReconcile)
+	l.request(t, w, extensionsv1alpha1.OperationReconcile)
 	l.succeeded(t, w)
 	var images []string
 	for _, i := range l.instances(t) {
