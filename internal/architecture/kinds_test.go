@@ -4,12 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -25,18 +21,7 @@ func TestExtensionKindsAreConstants(t *testing.T) {
 	kinds := slices.DeleteFunc(corev1beta1.ExtensionKinds(), func(kind string) bool {
 		return slices.Contains(otherKinds, kind)
 	})
-	out, err := exec.Command("git", "-C", root, "ls-files", "*.go", ":!api", ":!*_test.go").Output()
-	if err != nil {
-		t.Fatalf("list files: %v", err)
-	}
-	for _, path := range strings.Fields(string(out)) {
-		source, err := os.ReadFile(filepath.Join(root, path))
-		if os.IsNotExist(err) { // Deleted, and not committed yet.
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for path, source := range tracked(t, "*.go", ":!api", ":!*_test.go") {
 		for line, kind := range literalsOf(t, source, kinds) {
 			t.Errorf("%s:%d: %q (write extensionsv1alpha1.%sKind)", path, line, kind, kind)
 		}

@@ -4,9 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,18 +20,7 @@ const realTime = "// Real time: "
 //
 //	time.Sleep(fenceTime) // Real time: the pause of the processes.
 func TestTestsWaitForStates(t *testing.T) {
-	out, err := exec.Command("git", "-C", root, "ls-files", "*_test.go").Output()
-	if err != nil {
-		t.Fatalf("list files: %v", err)
-	}
-	for _, path := range strings.Fields(string(out)) {
-		source, err := os.ReadFile(filepath.Join(root, path))
-		if os.IsNotExist(err) { // Deleted, and not committed yet.
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for path, source := range tracked(t, "*_test.go") {
 		for _, line := range fixedWaits(t, source) {
 			t.Errorf("%s:%d: waits for a fixed time (wait for a state, use testing/synctest, or explain with %q)",
 				path, line, realTime)

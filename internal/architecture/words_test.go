@@ -101,18 +101,7 @@ var colloquial = []struct {
 
 // TestProgramsDoNotTalk reads comments, and strings outside of tests.
 func TestProgramsDoNotTalk(t *testing.T) {
-	out, err := exec.Command("git", "-C", root, "ls-files", "*.go", ":!internal/architecture").Output()
-	if err != nil {
-		t.Fatalf("list files: %v", err)
-	}
-	for _, path := range strings.Fields(string(out)) {
-		source, err := os.ReadFile(filepath.Join(root, path))
-		if os.IsNotExist(err) { // Deleted, and not committed yet.
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for path, source := range tracked(t, "*.go", ":!internal/architecture") {
 		for _, f := range colloquialIn(source, !strings.HasSuffix(path, "_test.go")) {
 			t.Errorf("%s:%d: %q (write: %s)", path, f.line, f.word, f.instead)
 		}
