@@ -16,9 +16,8 @@ GO_TEST  = GOGC=400 CGO_ENABLED=0 go test -vet=off -timeout 30m -p 3 -parallel 4
 # Tests of these packages make network namespaces, mounts and containers, out of what the landscape has built.
 HOST_PACKAGES = ./local/clouddaemon/... ./local/machineinit/... ./local/provider/networkagent/... ./local/provider/csi/... ./local/images/... ./internal/nodeagent ./internal/nodeagent/units/systemd
 # The slowest come first, so that both cores have work until the end.
-SLOW_UNIT_PACKAGES   = ./internal/etcdmember/command
-SLOW_SERVER_PACKAGES = ./internal/gardenlet/shoot/test ./internal/apiserver/test/... ./local/provider
-UNIT_PACKAGES        = $(SLOW_UNIT_PACKAGES) $(shell TAGS=$(TAGS) tools/packages unit)
+SLOW_SERVER_PACKAGES = ./internal/gardenlet/shoot/test ./internal/etcdmember/command ./internal/apiserver/test/... ./local/provider
+UNIT_PACKAGES        = $(shell TAGS=$(TAGS) tools/packages unit)
 SERVER_PACKAGES      = $(SLOW_SERVER_PACKAGES) $(shell TAGS=$(TAGS) tools/packages servers)
 
 # Results of each part of the tests are kept in this folder. test-all keeps them in docs, with the page that shows them.

@@ -15,8 +15,11 @@ import (
 	"testing"
 )
 
-// environment is the package by which tests start servers.
-const environment = module + "test/env"
+// By means of these packages tests start servers: a kube-apiserver with its etcd, and etcd alone.
+const (
+	environment = module + "test/env"
+	etcdtest    = module + "internal/etcdbackup/etcdtest"
+)
 
 // testImports maps each package of the main module that has tests to what these import, without the tests that need the
 // landscape.
@@ -85,7 +88,7 @@ func targetOf(t *testing.T) map[string]string {
 	return targets
 }
 
-// TestServersAreStartedByTheirTargetAlone: "make test-unit" tests no package whose tests start a kube-apiserver, and
+// TestServersAreStartedByTheirTargetAlone: "make test-unit" tests no package whose tests start servers, and
 // together with "make test-servers" every package but the stories.
 func TestServersAreStartedByTheirTargetAlone(t *testing.T) {
 	targets := targetOf(t)
@@ -112,7 +115,7 @@ func TestServersAreStartedByTheirTargetAlone(t *testing.T) {
 // serversProblem is why a test of a target may not import a package, or "".
 func serversProblem(target, imported string) string {
 	const library = "sigs.k8s.io/controller-runtime/pkg/envtest"
-	if target != "servers" && (imported == environment || strings.HasPrefix(imported, library)) {
+	if target != "servers" && (imported == environment || imported == etcdtest || strings.HasPrefix(imported, library)) {
 		return fmt.Sprintf("a test imports %s, but tools/packages lists the package as %q", below(imported), target)
 	}
 	return ""
@@ -123,7 +126,8 @@ func TestServersProblem(t *testing.T) {
 		target, imported string
 		want             bool
 	}{
-		{"unit", environment, true}, {"unit", "sigs.k8s.io/controller-runtime/pkg/envtest", true}, {"", environment, true},
+		{"unit", environment, true}, {"unit", etcdtest, true}, {"", environment, true},
+		{"unit", "sigs.k8s.io/controller-runtime/pkg/envtest", true},
 		{"unit", module + "test/sim", false}, {"servers", environment, false},
 	} {
 		if got := serversProblem(tc.target, tc.imported) != ""; got != tc.want {
@@ -133,11 +137,13 @@ func TestServersProblem(t *testing.T) {
 }
 
 // TestServersHavePackagesOfTheirOwn keeps decisions in packages that "make test-unit" tests: tests on servers are in
-// folders with the name test. In the exceptions they use what the package does not export.
+// folders with the name test. In the exceptions they use what the package does not export, or there are few others.
 func TestServersHavePackagesOfTheirOwn(t *testing.T) {
 	exceptions := []string{
-		"internal/bench", "internal/controllermanager", "internal/gardenlet", "internal/gardenlet/access",
-		"internal/gardenlet/shoot/care", "internal/gardenlet/shoot/kinds", "internal/nodeagent", "internal/resourcemanager",
+		"internal/bench", "internal/controllermanager", "internal/etcdbackup", "internal/etcdbackup/etcdtest",
+		"internal/etcdbackup/maintain", "internal/etcdbackup/restore", "internal/etcdbackup/verify", "internal/etcdmember",
+		"internal/etcdmember/command", "internal/gardenlet", "internal/gardenlet/access", "internal/gardenlet/shoot/care",
+		"internal/gardenlet/shoot/kinds", "internal/nodeagent", "internal/resourcemanager",
 		"internal/resourcemanager/machineaccess", "internal/scheduler", "local/provider",
 		"local/provider/networkagent/policy", "test/env",
 	}
