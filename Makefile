@@ -99,15 +99,16 @@ fuzz: recorder ## Try random input on everything that reads what others write; t
 	    $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package" || failed=1; done; \
 	  [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) fuzz
 
-# Stories that take too long for every change: faults that last, rotations that wait, many rolls of pools, versions that
-# are built first, a garden on a cluster of its own, Kubernetes' own specs, and other versions of Hortus.
-LONG_STORIES = TestEveryPartMayBeKilled|TestLostGardenIsRestored|TestPoolsRollOnRequest|TestOperatorReconfiguresAGardenlet|TestMoveSurvivesFaults|TestUpdatesOfNodes|TestMinorsInPlace|TestMinorsByMaintenance|TestOutagesStopNoControlPlane|TestNetworkPolicySpecs|TestReleaseIsUpgraded|TestConditionsOfAControlPlane|TestConditionsHaveThresholds|TestHibernationEndsUpdatesInPlace|TestShootsAreDeletedInAnyState|TestErrorsOfTheCloud|TestClassicPoolsRollOnTheirTriggers|TestRandomEditsRollAsPredicted|TestConfinedChangesWaitForTheirWindow|TestGardenIsInstalledByHelm|TestEncryptionAtRest|TestMachinesThatFail|TestBrokenExtensionsHarmNobody|TestRolesOfMembers
+# Stories that decide about a change: a landscape and Shoots from up to down, and what else takes few minutes. All others
+# are run by test-long: many rolls of pools, faults that last, rotations that wait, versions that are built first, moves of
+# whole seeds, gardens on clusters of their own, other versions of Hortus.
+STORIES = TestLandscape|TestRandomEdits|TestWaysIntoShoot|TestPeople|TestCredentialsAreRotatedWhileAClientWrites|TestLostEtcdVolumeIsRestored|TestPointInTimeRestore|TestOwnExtensionsMove|TestExampleExtension|TestWebhooksOfAnExtension|TestExtensionsReachTheGarden|TestChartsComeFromRegistries|TestConformanceSelection
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 
 .PHONY: test-landscape
 test-landscape: build recorder ## Bring up a landscape, use it as a person would, and take it down (root).
-	@set -o pipefail; $(GO_TEST_LANDSCAPE) -skip '$(LONG_STORIES)|TestConformance$$' 2>&1 | $(RECORD) stories
+	@set -o pipefail; $(GO_TEST_LANDSCAPE) -run '^($(STORIES))$$' 2>&1 | $(RECORD) stories
 	@set -o pipefail; CGO_ENABLED=0 go test -json -tags $(TAGS),landscape -count=1 -p 1 $(HOST_PACKAGES) 2>&1 | $(RECORD) host
 
 .PHONY: test-all
@@ -123,8 +124,8 @@ test-faults: build recorder ## Run moves with a fault at every write, and 500 se
 	  [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) faults
 
 .PHONY: test-long
-test-long: build recorder ## Run the stories that take too long for every change (root).
-	@set -o pipefail; $(GO_TEST_LANDSCAPE) -run '$(LONG_STORIES)' 2>&1 | $(RECORD) long
+test-long: build recorder ## Run all other stories, which take too long for every change (root).
+	@set -o pipefail; $(GO_TEST_LANDSCAPE) -timeout 12h -skip '^($(STORIES)|TestConformance)$$' 2>&1 | $(RECORD) long
 
 .PHONY: test-race
 test-race: build recorder ## Run the tests of internal/ with the race detector, except those that need root.

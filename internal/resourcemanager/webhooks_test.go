@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -107,6 +108,51 @@ func serveWebhooks(
 	}
 	e.Create(t, c)
 	return s
+}
+
+// TestEveryReplicaServesWebhooks: a replica that is not the leader has the certificate of the webhooks, too, and is
+// ready.
+func TestEveryReplicaServesWebhooks(t *testing.T) {
+	t.Parallel()
+	e := env.Shared(t)
+	namespace := env.Name("replicas-")
+	e.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 2)
+	var leaders []<-chan struct{}
+	for range cap(done) {
+		port, health := freePort(t), freePort(t)
+		mgr, err := newManager(options{
+			namespace: namespace, class: "seed", controllers: []string{"webhooks"}, leaderElect: true, metricsAddr: "0",
+			healthAddr: net.JoinHostPort("127.0.0.1", strconv.Itoa(health)), webhookPort: port,
+		}, e.Config, e.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaders = append(leaders, mgr.Elected())
+		go func() { done <- mgr.Start(ctx) }()
+		url := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
+		env.Eventually(t, fmt.Sprintf("replica %d is ready", len(leaders)), func() (bool, error) {
+			response, err := http.Get(url)
+			if err != nil {
+				return false, err
+			}
+			return response.StatusCode == http.StatusOK, response.Body.Close()
+		})
+	}
+	<-leaders[0]
+	select {
+	case <-leaders[1]:
+		t.Error("both replicas are leaders")
+	default:
+	}
+	cancel()
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Errorf("manager: %v", err)
+		}
+	}
 }
 
 // admitted is an object, and its changes in the API server.

@@ -3,18 +3,22 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"hortus.dev/hortus/internal/release"
+	"hortus.dev/hortus/internal/upgrade"
 )
 
 const (
@@ -27,8 +31,8 @@ const (
 
 // TestReleaseIsUpgraded brings up a landscape of the last release and upgrades it to this version while clients write
 // to the garden and to a Shoot. Nothing acknowledged is lost; nodes and their pods stay. A Shoot from before the
-// upgrade is reconciled once and can be changed and deleted afterwards. An upgrade that is taken back loses nothing
-// either.
+// upgrade is reconciled once, which replaces those pods of its control plane that the notes of the next release name,
+// and can be changed and deleted afterwards. An upgrade that is taken back loses nothing either.
 //
 // The release is built from the commit that docs/releases/README.md names.
 func TestReleaseIsUpgraded(t *testing.T) {
@@ -50,6 +54,7 @@ func TestReleaseIsUpgraded(t *testing.T) {
 	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
 	nodes, pods := nodeUIDs(t, kubeconfig), podStarts(t, kubeconfig)
+	control := controlPlanePods(t, name)
 	inGarden, inShoot := startGardenWriter(t), startWriter(t, kubeconfig)
 	step(t, "garden and seeds become this version", func(t *testing.T) {
 		inGarden.during(t, "the garden", gardenBound, func() {
@@ -79,6 +84,9 @@ func TestReleaseIsUpgraded(t *testing.T) {
 				t.Logf("pod %s of a system component was replaced", pod)
 			}
 		}
+	})
+	step(t, "pods of the control plane are replaced as the notes of the release say", func(t *testing.T) {
+		checkNotes(t, version, control, controlPlanePods(t, name))
 	})
 	step(t, "the way back and forth again loses nothing either", func(t *testing.T) {
 		writer := startWriter(t, kubeconfig)
@@ -117,6 +125,70 @@ func awaitVersion(t *testing.T, name, version string) {
 		by, _, _ := unstructured.NestedString(o.Object, "status", "gardener", "version")
 		return by == version
 	})
+}
+
+// controlPlanePods returns the UIDs of the pods of a Shoot's control plane by what creates them, as the notes of releases
+// name it.
+func controlPlanePods(t *testing.T, name string) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for line := range strings.Lines(kubectl(t, adminOf(seedOf(t, name)), "-n", "shoot--dev--"+name, "get", "pods", "-o",
+		`jsonpath={range .items[*]}{.metadata.ownerReferences[0].kind} {.metadata.ownerReferences[0].name} {.metadata.uid} `+
+			`{.metadata.deletionTimestamp}{"\n"}{end}`)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 { // It is being deleted.
+			continue
+		}
+		kind, owner := fields[0], fields[1]
+		if kind == "ReplicaSet" {
+			kind, owner = "Deployment", owner[:strings.LastIndex(owner, "-")]
+		}
+		workload := fmt.Sprintf("%s `%s`", kind, owner)
+		out[workload] = append(out[workload], fields[2])
+	}
+	return out
+}
+
+// checkNotes compares which pods an upgrade has replaced with what the notes of the next release say.
+func checkNotes(t *testing.T, version string, before, after map[string][]string) {
+	t.Helper()
+	const example = "with workers"
+	was, is := writtenBy(t, version), writtenBy(t, "next")
+	said := map[string][]string{}
+	for _, effect := range upgrade.Compare(was, is).Pods {
+		if effect.Shoot == example {
+			said[effect.Object] = effect.Reasons
+		}
+	}
+	checked := 0
+	for workload := range is[example].Workloads {
+		if len(before[workload]) == 0 || len(after[workload]) == 0 {
+			continue // The example has another infrastructure.
+		}
+		checked++
+		same := func(uid string) bool { return slices.Contains(before[workload], uid) }
+		kept := slices.ContainsFunc(after[workload], same)
+		if reasons := said[workload]; kept != (len(reasons) == 0) {
+			t.Errorf("%s: pods were kept: %t; the notes say that they are replaced because of %q", workload, kept, reasons)
+		}
+	}
+	if checked < 5 {
+		t.Errorf("only %d workloads of the control plane were compared: %v", checked, after)
+	}
+}
+
+// writtenBy is what the gardenlet of a release writes for example Shoots.
+func writtenBy(t *testing.T, version string) upgrade.Summary {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, "docs/releases", version+".workloads.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out upgrade.Summary
+	if err := yaml.UnmarshalStrict(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // releaseRow is a row of the table of releases: version, notes, commit.

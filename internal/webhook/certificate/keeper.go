@@ -61,12 +61,19 @@ func (k *Keeper) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("create cache of the webhooks' Secret: %w", err)
 	}
-	if err := mgr.Add(secrets); err != nil {
+	if err := mgr.Add(onEveryReplica{secrets}); err != nil {
 		return fmt.Errorf("add cache of the webhooks' Secret: %w", err)
 	}
 	k.Client, k.Reader, k.Secrets = mgr.GetClient(), mgr.GetAPIReader(), secrets
 	return k.AddToManager(mgr, secrets)
 }
+
+// onEveryReplica is a cache that managers start with their own caches. They would start another one only on the leader,
+// and webhooks are served by every replica.
+type onEveryReplica struct{ cache.Cache }
+
+// GetCache returns the cache; managers recognize by this method what has one.
+func (c onEveryReplica) GetCache() cache.Cache { return c.Cache }
 
 // AddToManager makes the manager's leader maintain the certificate, of which secrets is a cache.
 func (k *Keeper) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
