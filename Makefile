@@ -99,10 +99,10 @@ fuzz: recorder ## Try random input on everything that reads what others write; t
 	    $(GO_FUZZ) -fuzz "^$$target\$$" -fuzztime "$${tries}x" "./$$package" || failed=1; done; \
 	  [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) fuzz
 
-# Stories that decide about a change: a landscape and Shoots from up to down, and what else takes few minutes. All others
-# are run by test-long: many rolls of pools, faults that last, rotations that wait, versions that are built first, moves of
-# whole seeds, gardens on clusters of their own, other versions of Hortus.
-STORIES = TestLandscape|TestRandomEdits|TestWaysIntoShoot|TestPeople|TestCredentialsAreRotatedWhileAClientWrites|TestLostEtcdVolumeIsRestored|TestPointInTimeRestore|TestOwnExtensionsMove|TestExampleExtension|TestWebhooksOfAnExtension|TestExtensionsReachTheGarden|TestChartsComeFromRegistries|TestConformanceSelection
+# Stories that decide about a change: a landscape and Shoots from up to down, and what else takes few minutes. All
+# others are run by test-long: many rolls of pools, faults that last, rotations that wait, versions that are built
+# first, moves of whole seeds, gardens on clusters of their own, other versions of Hortus.
+STORIES = TestLandscape|TestRandomEdits|TestCredentialsAreRotatedWhileAClientWrites|TestLostEtcdVolumeIsRestored|TestPointInTimeRestore|TestOwnExtensionsMove|TestExampleExtension|TestWebhooksOfAnExtension|TestExtensionsReachTheGarden|TestChartsComeFromRegistries
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 

@@ -127,14 +127,14 @@ func awaitVersion(t *testing.T, name, version string) {
 	})
 }
 
-// controlPlanePods returns the UIDs of the pods of a Shoot's control plane by what creates them, as the notes of releases
-// name it.
+// controlPlanePods returns the UIDs of the pods of a Shoot's control plane by what creates them, as the notes of
+// releases name it.
 func controlPlanePods(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
 	for line := range strings.Lines(kubectl(t, adminOf(seedOf(t, name)), "-n", "shoot--dev--"+name, "get", "pods", "-o",
-		`jsonpath={range .items[*]}{.metadata.ownerReferences[0].kind} {.metadata.ownerReferences[0].name} {.metadata.uid} `+
-			`{.metadata.deletionTimestamp}{"\n"}{end}`)) {
+		`jsonpath={range .items[*]}{.metadata.ownerReferences[0].kind} {.metadata.ownerReferences[0].name} `+
+			`{.metadata.uid} {.metadata.deletionTimestamp}{"\n"}{end}`)) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 { // It is being deleted.
 			continue

@@ -15,7 +15,7 @@ which runs the tests of the newest minor, or of VERSION=1.35.4, for instance; wi
 what came of the others stays. A minor without a section here was not run. The images that specs run are made from public Go modules
 and Debian packages, since nothing is downloaded from a registry of images.
 
-A selection is run with each change
+The target "test-long" runs a selection
 ([TestConformanceSelection](../test/e2e/story_conformance_selection_test.go)).
 `
 
