@@ -102,7 +102,7 @@ fuzz: recorder ## Try random input on everything that reads what others write; t
 # Stories that decide about a change: a landscape and Shoots from up to down, and what else takes few minutes. All
 # others are run by test-long: many rolls of pools, faults that last, rotations that wait, versions that are built
 # first, moves of whole seeds, gardens on clusters of their own, other versions of Hortus.
-STORIES = TestLandscape|TestRandomEdits|TestCredentialsAreRotatedWhileAClientWrites|TestLostEtcdVolumeIsRestored|TestPointInTimeRestore|TestOwnExtensionsMove|TestExampleExtension|TestWebhooksOfAnExtension|TestExtensionsReachTheGarden|TestChartsComeFromRegistries
+STORIES = TestLandscape|TestRandomEdits|TestRolesOfMembers|TestCredentialsAreRotatedWhileAClientWrites|TestLostEtcdVolumeIsRestored|TestPointInTimeRestore|TestOwnExtensionsMove|TestExampleExtension|TestWebhooksOfAnExtension|TestExtensionsReachTheGarden|TestChartsComeFromRegistries
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 
