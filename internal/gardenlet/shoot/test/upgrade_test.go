@@ -107,8 +107,9 @@ func (w *world) written(s *corev1beta1.Shoot) map[string]upgrade.Workload {
 	w.must(w.Client.List(w.ctx, deployments, in))
 	w.must(w.Client.List(w.ctx, sets, in))
 	project := strings.TrimPrefix(w.namespace, "garden-")
-	names := strings.NewReplacer(s.Status.TechnicalID, "shoot--example", s.Name, "example", w.seed.Name, "seed",
-		w.namespace, "garden-example", "."+project+".", ".project.", string(s.UID), "uid",
+	// The name of the Shoot is so short that it may be a part of other words.
+	names := strings.NewReplacer(s.Status.TechnicalID, "shoot--example", "."+s.Name+"."+project+".", ".example.project.",
+		w.seed.Name, "seed", w.namespace, "garden-example", string(s.UID), "uid",
 		advertised(w.t, deployments.Items), "240.0.0.1", image.Hortus(), "hortus.dev/hortus:version")
 	out := map[string]upgrade.Workload{}
 	add := func(kind, name string, template *corev1.PodTemplateSpec) {
