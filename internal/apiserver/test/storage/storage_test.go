@@ -92,9 +92,12 @@ func TestSecretsAreEncryptedInEtcd(t *testing.T) {
 	}
 }
 
-// largeState exceeds the limits of etcd (1.5 MiB), its client (2 MiB) and the server library (3 MiB), and cannot be
-// compressed.
-const largeState = 20 << 20
+// States that cannot be compressed. Both exceed the limits of etcd (1.5 MiB), its client (2 MiB) and the server library
+// (3 MiB).
+const (
+	largestState = 20 << 20 // also exceeds the 16 MiB that watches of the client library support
+	largeState   = 4 << 20
+)
 
 func randomState(t *testing.T, size int) runtime.RawExtension {
 	t.Helper()
@@ -112,7 +115,7 @@ func TestLargeShootState(t *testing.T) {
 	state := &corev1beta1.ShootState{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "large"},
 		Spec: corev1beta1.ShootStateSpec{Extensions: []corev1beta1.ExtensionResourceState{
-			{Kind: "Infrastructure", Name: ptr.To("large"), State: ptr.To(randomState(t, largeState))},
+			{Kind: "Infrastructure", Name: ptr.To("large"), State: ptr.To(randomState(t, largestState))},
 		}},
 	}
 	want := state.Spec.Extensions[0].State.Raw
