@@ -151,3 +151,15 @@ func TestSection(t *testing.T) {
 		t.Error("notes without marks are accepted")
 	}
 }
+
+func TestLast(t *testing.T) {
+	commit := strings.Repeat("0a", 20)
+	table := "| release | notes | commit |\n|---|---|---|\n| v0.1.0 | first | `" + strings.Repeat("f", 40) + "` |\n" +
+		"| v0.10.0 | tenth | `" + commit + "` |\n"
+	if got, err := Last(table); err != nil || got != (Release{Version: "v0.10.0", Commit: commit}) {
+		t.Errorf("the last release is %+v, %v", got, err)
+	}
+	if got, err := Last("| v0.1.0 | no commit | |\n"); err == nil {
+		t.Errorf("the last release is %+v", got)
+	}
+}

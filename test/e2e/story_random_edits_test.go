@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +10,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -82,10 +84,13 @@ func (p pooled) maintain(t *testing.T) []string {
 // dryRun returns the Shoot as it would be after a change.
 func (p pooled) dryRun(t *testing.T, patch string) *corev1beta1.Shoot {
 	t.Helper()
+	result, err := dynamicClient(t, kubeconfigOf("garden")).Resource(shoots).Namespace(projectNS).Patch(t.Context(), p.name,
+		types.JSONPatchType, []byte("["+patch+"]"), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := &corev1beta1.Shoot{}
-	text := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", p.name, "--type=json", "-p",
-		"["+patch+"]", "--dry-run=server", "-o", "json")
-	if err := json.Unmarshal([]byte(text), out); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(result.Object, out); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,8 +36,8 @@ const (
 // The release is built from the commit that docs/releases/README.md names.
 func TestReleaseIsUpgraded(t *testing.T) {
 	const name = "upgraded"
-	version, commit := lastRelease(t)
-	old := buildRelease(t, version, commit)
+	last := lastRelease(t)
+	old := buildRelease(t, last)
 	garden := kubeconfigOf("garden")
 	hortus(t, "down")
 	before := observeHost(t)
@@ -49,7 +48,7 @@ func TestReleaseIsUpgraded(t *testing.T) {
 	if out, err := applyText(t, garden, boundShoot(example(t, "shoot.yaml"), name, "local-2")); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	awaitVersion(t, name, version)
+	awaitVersion(t, name, last.Version)
 	kubeconfig := shootKubeconfig(t, name)
 	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
@@ -86,14 +85,14 @@ func TestReleaseIsUpgraded(t *testing.T) {
 		}
 	})
 	step(t, "pods of the control plane are replaced as the notes of the release say", func(t *testing.T) {
-		checkNotes(t, version, control, controlPlanePods(t, name))
+		checkNotes(t, last.Version, control, controlPlanePods(t, name))
 	})
 	step(t, "the way back and forth again loses nothing either", func(t *testing.T) {
 		writer := startWriter(t, kubeconfig)
 		writer.during(t, "back", shootBound, func() {
 			old.up(t)
 			patchShoot(t, name, `{"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"2h"}}}}`)
-			awaitVersion(t, name, version)
+			awaitVersion(t, name, last.Version)
 		})
 		writer.during(t, "forth", shootBound, func() {
 			hortus(t, "up")
@@ -191,22 +190,18 @@ func writtenBy(t *testing.T, version string) upgrade.Summary {
 	return out
 }
 
-// releaseRow is a row of the table of releases: version, notes, commit.
-var releaseRow = regexp.MustCompile("(?m)^\\| (v[0-9.]+) \\|.*\\| `([0-9a-f]{40})` \\|$")
-
-// lastRelease returns the version and the commit of the release that this version replaces.
-func lastRelease(t *testing.T) (version, commit string) {
+// lastRelease returns the release that this version replaces.
+func lastRelease(t *testing.T) upgrade.Release {
 	t.Helper()
 	table, err := os.ReadFile(filepath.Join(repository, "docs/releases/README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := releaseRow.FindAllStringSubmatch(string(table), -1)
-	if len(rows) == 0 {
-		t.Fatal("docs/releases/README.md names no release with its commit")
+	last, err := upgrade.Last(string(table))
+	if err != nil {
+		t.Fatal(err)
 	}
-	last := rows[len(rows)-1]
-	return last[1], last[2]
+	return last
 }
 
 // oldVersion is an earlier version of the project.
@@ -215,18 +210,18 @@ type oldVersion struct {
 	program string // The hortus command.
 }
 
-// buildRelease takes the sources of a commit out of the history of this checkout, and builds the program.
-func buildRelease(t *testing.T, version, commit string) oldVersion {
+// buildRelease takes the sources of a release out of the history of this checkout, and builds the program.
+func buildRelease(t *testing.T, r upgrade.Release) oldVersion {
 	t.Helper()
-	source, err := release.Source{Folder: repository, Commit: commit}.Checkout(t.Context(),
+	source, err := release.Source{Folder: repository, Commit: r.Commit}.Checkout(t.Context(),
 		filepath.Join(t.TempDir(), "source"))
 	if err != nil {
-		t.Fatalf("take the sources of %s out of the history of this checkout, which has to be a full clone: %v", version, err)
+		t.Fatalf("take the sources of %s out of the history of this checkout, which has to be a full clone: %v", r.Version, err)
 	}
-	program, err := release.Compiler{Source: source, Version: version, Folder: t.TempDir()}.Compile(t.Context(),
+	program, err := release.Compiler{Source: source, Version: r.Version, Folder: t.TempDir()}.Compile(t.Context(),
 		release.Program{Name: "hortus", Package: "./cmd/hortus"}, "linux/"+runtime.GOARCH)
 	if err != nil {
-		t.Fatalf("build %s: %v", version, err)
+		t.Fatalf("build %s: %v", r.Version, err)
 	}
 	return oldVersion{folder: source.Folder, program: program}
 }

@@ -219,8 +219,8 @@ type DataVolume struct {
 	// type is a volume type of the CloudProfile. Empty: the provider's default.
 	// +optional
 	Type *string `json:"type,omitempty"`
-	// size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the
-	// machines.
+	// size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. It depends on the provider
+	// whether a change replaces the machines.
 	VolumeSize string `json:"size"`
 	// encrypted requests encryption. Empty: the provider's default.
 	// +optional

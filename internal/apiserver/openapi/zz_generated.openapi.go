@@ -3695,7 +3695,7 @@ func schema_hortus_api_core_v1beta1_DataVolume(ref common.ReferenceCallback) com
 					},
 					"size": {
 						SchemaProps: spec.SchemaProps{
-							Description: "size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. A change replaces the machines.",
+							Description: "size of the disk in the form 50Gi, at least what the CloudProfile demands of the type. It depends on the provider whether a change replaces the machines.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

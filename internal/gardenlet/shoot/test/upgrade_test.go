@@ -3,7 +3,6 @@ package test
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -34,8 +33,12 @@ func TestUpgradeIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "next.workloads.yaml", string(text))
+	last, err := upgrade.Last(read(t, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var before upgrade.Summary
-	if err := yaml.UnmarshalStrict([]byte(read(t, lastRelease(t)+".workloads.yaml")), &before); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(read(t, last.Version+".workloads.yaml")), &before); err != nil {
 		t.Fatal(err)
 	}
 	want, err := upgrade.Section(read(t, "next.md"), upgrade.Compare(before, now).Markdown())
@@ -43,16 +46,6 @@ func TestUpgradeIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "next.md", want)
-}
-
-// lastRelease is the version in the last row of the table of releases.
-func lastRelease(t *testing.T) string {
-	t.Helper()
-	rows := regexp.MustCompile(`(?m)^\| (v[0-9.]+) \|`).FindAllStringSubmatch(read(t, "README.md"), -1)
-	if len(rows) == 0 {
-		t.Fatal("docs/releases/README.md names no release")
-	}
-	return rows[len(rows)-1][1]
 }
 
 func read(t *testing.T, file string) string {
