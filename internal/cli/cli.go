@@ -13,6 +13,7 @@ import (
 	"hortus.dev/hortus/internal/cli/move"
 	"hortus.dev/hortus/internal/cli/ssh"
 	"hortus.dev/hortus/internal/controllermanager"
+	"hortus.dev/hortus/internal/diff"
 	etcdbackup "hortus.dev/hortus/internal/etcdbackup/command"
 	etcdmember "hortus.dev/hortus/internal/etcdmember/command"
 	"hortus.dev/hortus/internal/gardenlet"
@@ -66,6 +67,7 @@ func NewCommand() *cobra.Command {
 	}
 	add("people",
 		backup.NewCommand(),
+		diff.NewCommand(),
 		garden.NewCommand(),
 		kubeconfig.NewCommand(),
 		lint.NewCommand(),

@@ -9,12 +9,64 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
+
+// checkDiff shows what edits of the example Shoot would do. None of them is made.
+func checkDiff(t *testing.T) {
+	manifest := example(t, "shoot.yaml")
+	before := generationOf(t, "demo")
+	diff := func(text string) (out []struct {
+		Pools []struct {
+			Name, Effect string
+			Reasons      []string
+		}
+	}) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(hortus(t, "diff", "-f", fileWith(t, text), "-o", "json")), &out); err != nil ||
+			len(out) != 1 || len(out[0].Pools) != 1 {
+			t.Fatalf("the effects are %+v, %v", out, err)
+		}
+		return out
+	}
+	if pool := diff(manifest)[0].Pools[0]; pool.Effect != "kept" {
+		t.Errorf("without an edit, pool %s is %s: %q", pool.Name, pool.Effect, pool.Reasons)
+	}
+	pool := diff(strings.Replace(manifest, "type: small", "type: medium", 1))[0].Pools[0]
+	if want := "machine type: small -> medium"; pool.Effect != "rolled" || !slices.Contains(pool.Reasons, want) {
+		t.Errorf("with another machine type, pool %s is %s: %q, want %q", pool.Name, pool.Effect, pool.Reasons, want)
+	}
+	edit := strings.NewReplacer("type: small", "type: none", "100.96.0.0/16", "100.80.0.0/16")
+	invalid := fileWith(t, edit.Replace(manifest))
+	out, err := run(t, filepath.Join(repository, ".build", "hortus"), "diff", "-f", invalid)
+	if err == nil || !strings.Contains(out, "spec.provider.workers[0].machine.type") ||
+		!strings.Contains(out, "spec.networking.pods") {
+		t.Errorf("an invalid edit: %v\n%s", err, out)
+	}
+	if after := generationOf(t, "demo"); after != before {
+		t.Errorf("the Shoot has generation %s, and had %s", after, before)
+	}
+}
+
+func generationOf(t *testing.T, shoot string) string {
+	t.Helper()
+	return kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "shoot", shoot,
+		"-o", "jsonpath={.metadata.generation}")
+}
+
+func fileWith(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // checkPlan computes the plan of the example Shoot, for the present CloudProfile and for one that leads to a dead end.
 func checkPlan(t *testing.T) {
