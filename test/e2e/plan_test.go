@@ -41,11 +41,10 @@ func checkDiff(t *testing.T) {
 	if want := "machine type: small -> medium"; pool.Effect != "rolled" || !slices.Contains(pool.Reasons, want) {
 		t.Errorf("with another machine type, pool %s is %s: %q, want %q", pool.Name, pool.Effect, pool.Reasons, want)
 	}
-	edit := strings.NewReplacer("type: small", "type: none", "100.96.0.0/16", "100.80.0.0/16")
+	edit := strings.NewReplacer("100.96.0.0/16", "100.80.0.0/16", "100.64.0.0/16", "100.81.0.0/16")
 	invalid := fileWith(t, edit.Replace(manifest))
 	out, err := run(t, filepath.Join(repository, ".build", "hortus"), "diff", "-f", invalid)
-	if err == nil || !strings.Contains(out, "spec.provider.workers[0].machine.type") ||
-		!strings.Contains(out, "spec.networking.pods") {
+	if err == nil || !strings.Contains(out, "spec.networking.pods") || !strings.Contains(out, "spec.networking.services") {
 		t.Errorf("an invalid edit: %v\n%s", err, out)
 	}
 	if after := generationOf(t, "demo"); after != before {

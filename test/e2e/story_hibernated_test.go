@@ -69,7 +69,6 @@ func TestHibernationEndsUpdatesInPlace(t *testing.T) {
 	step(t, "it wakes up with new machines, and no update is pending", func(t *testing.T) {
 		patchShoot(t, name, `{"spec":{"hibernation":{"enabled":false}}}`)
 		awaitPending(t, name, pendingPools{})
-		kubeconfig = shootKubeconfig(t, name)
 		awaitPool(t, kubeconfig, "stuck", 1, "1.1.0")
 		awaitPool(t, kubeconfig, "chosen", 2, "1.2.0")
 		for _, node := range nodesOf(t, kubeconfig, "worker.gardener.cloud/pool") {

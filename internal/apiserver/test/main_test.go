@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -168,6 +170,23 @@ func newSeed() *corev1beta1.Seed {
 			Backup: &corev1beta1.Backup{Provider: "local", CredentialsRef: &ref},
 		},
 	}
+}
+
+// writeKubeconfig returns the path of a kubeconfig for commands.
+func (g *garden) writeKubeconfig() string {
+	g.t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: g.Config.Host, CertificateAuthorityData: g.Config.CAData}
+	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: g.Config.CertData, ClientKeyData: g.Config.KeyData, Token: g.Config.BearerToken,
+	}
+	config.Contexts["admin"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "admin"}
+	config.CurrentContext = "admin"
+	path := filepath.Join(g.t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
 }
 
 // get reads an object again.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,17 +33,8 @@ type movable struct {
 
 func newMovable(t *testing.T) *movable {
 	t.Helper()
-	m := &movable{garden: newGarden(t), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: m.Config.Host, CertificateAuthorityData: m.Config.CAData}
-	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: m.Config.CertData, ClientKeyData: m.Config.KeyData, Token: m.Config.BearerToken,
-	}
-	config.Contexts["admin"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "admin"}
-	config.CurrentContext = "admin"
-	if err := clientcmd.WriteToFile(*config, m.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	g := newGarden(t)
+	m := &movable{garden: g, kubeconfig: g.writeKubeconfig()}
 	for i := range m.seeds {
 		m.seeds[i] = newSeed()
 		m.Create(t, m.seeds[i])
