@@ -170,7 +170,7 @@ func (c *command) diff(ctx context.Context, api client.Client, shoot *manifest.O
 	return out, err
 }
 
-// notes are what a person has to know beside the changes.
+// notes are what a person has to know besides the changes.
 func notes(before, after *corev1beta1.Shoot) (out []string) {
 	if before == nil {
 		return []string{"the Shoot does not exist yet"}
