@@ -9,19 +9,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/manifest"
 )
 
 // preview returns a Shoot as it is, nil if it does not exist, and as it would be after "kubectl apply" of the manifest.
 // It changes nothing.
 func preview(
-	ctx context.Context, garden client.Client, manifest map[string]any,
+	ctx context.Context, garden client.Client, fields map[string]any,
 ) (before, after map[string]any, err error) {
-	wanted := &unstructured.Unstructured{Object: manifest}
+	wanted := &unstructured.Unstructured{Object: fields}
 	for _, path := range []string{"resourceVersion", "managedFields", "generation"} {
 		unstructured.RemoveNestedField(wanted.Object, "metadata", path) // Of a manifest that has been read from the server.
 	}
@@ -42,14 +41,14 @@ func preview(
 		return nil, nil, fmt.Errorf("compare Shoot %s with its manifest: %w", key, err)
 	}
 	edited := live.DeepCopy()
-	if err := garden.Patch(ctx, edited, client.RawPatch(types.MergePatchType, patch), client.DryRunAll); err != nil {
+	if err := garden.Patch(ctx, edited, patch, client.DryRunAll); err != nil {
 		return nil, nil, fmt.Errorf("the API server refuses the edit: %w", err)
 	}
 	return live.Object, edited.Object, nil
 }
 
-// applyPatch is the patch of "kubectl apply": it removes what the last applied manifest had and this one has not.
-func applyPatch(live, wanted *unstructured.Unstructured) ([]byte, error) {
+// applyPatch is the patch of "kubectl apply". Without a manifest that was applied before, it removes nothing.
+func applyPatch(live, wanted *unstructured.Unstructured) (client.Patch, error) {
 	modified, err := json.Marshal(wanted.Object)
 	if err != nil {
 		return nil, err
@@ -62,7 +61,8 @@ func applyPatch(live, wanted *unstructured.Unstructured) ([]byte, error) {
 	if len(original) == 0 {
 		original = modified
 	}
-	return jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
+	patch, as, err := manifest.ApplyPatch(original, modified, current, &corev1beta1.Shoot{})
+	return client.RawPatch(as, patch), err
 }
 
 // shootOf converts a Shoot; nil for none.

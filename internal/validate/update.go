@@ -6,27 +6,27 @@ import (
 	"maps"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"hortus.dev/hortus/api/validation"
+	"hortus.dev/hortus/internal/manifest"
 )
-
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // apply returns the object that `kubectl apply` of a manifest would send, given the stored object with its defaults.
 // Fields that the manifest no longer has are removed only if the last applied manifest had them. Without a last-applied
 // annotation, the old manifest is taken as the last applied one, unless it was read from a server.
 func apply(
-	manifest, old map[string]any, stored validation.Object, into func() validation.Object,
+	wanted, old map[string]any, stored validation.Object, into func() validation.Object,
 ) (validation.Object, error) {
 	original := old
-	annotation, applied := stored.GetAnnotations()[lastApplied]
+	annotation, applied := stored.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
 	switch {
 	case applied:
 		original = map[string]any{}
 		if err := json.Unmarshal([]byte(annotation), &original); err != nil {
-			return nil, fmt.Errorf("read annotation %s: %w", lastApplied, err)
+			return nil, fmt.Errorf("read annotation %s: %w", corev1.LastAppliedConfigAnnotation, err)
 		}
 	case stored.GetUID() != "":
 		original = map[string]any{}
@@ -35,7 +35,7 @@ func apply(
 	if err != nil {
 		return nil, err
 	}
-	modified, err := withoutStatus(manifest)
+	modified, err := withoutStatus(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -54,26 +54,18 @@ func apply(
 	return result, nil
 }
 
-// merge applies the difference between two manifests to the stored object. In documents of other groups, which have no
-// merge keys, lists are replaced.
+// merge applies the difference between two manifests to the stored object.
 func merge(before, modified, current []byte, kind any) ([]byte, error) {
-	schema, err := strategicpatch.NewPatchMetaFromStruct(kind)
+	patch, as, err := manifest.ApplyPatch(before, modified, current, kind)
 	if err != nil {
-		return nil, fmt.Errorf("find merge keys: %w", err)
+		return nil, err
 	}
-	patch, err := strategicpatch.CreateThreeWayMergePatch(before, modified, current, schema, true)
-	if err == nil {
-		merged, err := strategicpatch.StrategicMergePatchUsingLookupPatchMeta(current, patch, schema)
-		if err != nil {
-			return nil, fmt.Errorf("merge the manifests: %w", err)
-		}
-		return merged, nil
+	var merged []byte
+	if as == types.StrategicMergePatchType {
+		merged, err = strategicpatch.StrategicMergePatch(current, patch, kind)
+	} else {
+		merged, err = jsonpatch.MergePatch(current, patch)
 	}
-	patch, err = jsonmergepatch.CreateThreeWayJSONMergePatch(before, modified, current)
-	if err != nil {
-		return nil, fmt.Errorf("compare the manifests: %w", err)
-	}
-	merged, err := jsonpatch.MergePatch(current, patch)
 	if err != nil {
 		return nil, fmt.Errorf("merge the manifests: %w", err)
 	}
@@ -81,8 +73,8 @@ func merge(before, modified, current []byte, kind any) ([]byte, error) {
 }
 
 // withoutStatus returns a manifest in JSON without its status, because the server keeps the stored one.
-func withoutStatus(manifest map[string]any) ([]byte, error) {
-	manifest = maps.Clone(manifest)
-	delete(manifest, "status")
-	return json.Marshal(manifest)
+func withoutStatus(object map[string]any) ([]byte, error) {
+	object = maps.Clone(object)
+	delete(object, "status")
+	return json.Marshal(object)
 }

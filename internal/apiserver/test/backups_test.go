@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,24 +93,12 @@ func (b *backedUp) store(kind chain.Kind, first, last int64, at time.Time) {
 // hortus runs `hortus backup` as a user.
 func (b *backedUp) hortus(user string, args ...string) (string, error) {
 	b.t.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: b.Config.Host, CertificateAuthorityData: b.Config.CAData}
-	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: b.Config.CertData, ClientKeyData: b.Config.KeyData, Token: b.Config.BearerToken,
-		Impersonate: user,
-	}
-	config.Contexts["user"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "user"}
-	config.CurrentContext = "user"
-	path := filepath.Join(b.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		b.t.Fatal(err)
-	}
 	cmd := backup.NewCommand()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
 	cmd.SilenceUsage = true
-	cmd.SetArgs(append(args, b.shoot.Name, "-n", b.namespace, "--kubeconfig", path))
+	cmd.SetArgs(append(args, b.shoot.Name, "-n", b.namespace, "--kubeconfig", b.writeKubeconfig(user)))
 	err := cmd.ExecuteContext(b.ctx)
 	return out.String(), err
 }

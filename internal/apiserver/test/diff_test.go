@@ -19,7 +19,7 @@ import (
 // 'hortus diff' shows the effects of edits that the API server has tried, and changes nothing.
 func TestEffectsOfEdits(t *testing.T) {
 	g := newGarden(t)
-	kubeconfig := g.writeKubeconfig()
+	kubeconfig := g.writeKubeconfig("")
 	run := func(t *testing.T, input string, args ...string) (string, error) {
 		t.Helper()
 		cmd := diff.NewCommand()
@@ -46,6 +46,14 @@ func TestEffectsOfEdits(t *testing.T) {
 	applied.Spec.Addons = &corev1beta1.Addons{}
 	applied.Spec.Purpose = new(corev1beta1.ShootPurposeTesting)
 	shoot.Spec.Purpose = applied.Spec.Purpose
+	ours := corev1beta1.AdmissionPlugin{Name: "PodNodeSelector"}
+	other := corev1beta1.AdmissionPlugin{Name: "AlwaysPullImages"}
+	applied.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{
+		AdmissionPlugins: []corev1beta1.AdmissionPlugin{ours},
+	}
+	shoot.Spec.Kubernetes.KubeAPIServer = &corev1beta1.KubeAPIServerConfig{
+		AdmissionPlugins: []corev1beta1.AdmissionPlugin{ours, other},
+	}
 	shoot.Spec.Provider.Workers[0].Machine.Image = &corev1beta1.ShootMachineImage{
 		Name: "hortus-machine", Version: new("1.0.0"),
 	}
@@ -88,6 +96,13 @@ func TestEffectsOfEdits(t *testing.T) {
 		table, err := run(t, manifestOf(t, edited))
 		if err != nil || !strings.Contains(table, "pool  rolled  1 -> 2    machine image: ") {
 			t.Errorf("%v:\n%s", err, table)
+		}
+	})
+	t.Run("elements that others have added to a list with a merge key stay, as with kubectl", func(t *testing.T) {
+		edited := shoot.DeepCopy()
+		edited.Spec.Kubernetes.KubeAPIServer.AdmissionPlugins = []corev1beta1.AdmissionPlugin{ours}
+		if got := diffOf(t, edited); len(got.Fields) > 0 {
+			t.Errorf("changed fields: %+v", got.Fields)
 		}
 	})
 	t.Run("a Shoot that does not exist yet", func(t *testing.T) {

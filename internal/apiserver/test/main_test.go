@@ -172,13 +172,14 @@ func newSeed() *corev1beta1.Seed {
 	}
 }
 
-// writeKubeconfig returns the path of a kubeconfig for commands.
-func (g *garden) writeKubeconfig() string {
+// writeKubeconfig returns the path of a kubeconfig for commands of a user, or of the administrator if user is empty.
+func (g *garden) writeKubeconfig(user string) string {
 	g.t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: g.Config.Host, CertificateAuthorityData: g.Config.CAData}
 	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: g.Config.CertData, ClientKeyData: g.Config.KeyData, Token: g.Config.BearerToken,
+		Impersonate: user,
 	}
 	config.Contexts["admin"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "admin"}
 	config.CurrentContext = "admin"

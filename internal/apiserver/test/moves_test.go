@@ -34,7 +34,7 @@ type movable struct {
 func newMovable(t *testing.T) *movable {
 	t.Helper()
 	g := newGarden(t)
-	m := &movable{garden: g, kubeconfig: g.writeKubeconfig()}
+	m := &movable{garden: g, kubeconfig: g.writeKubeconfig("")}
 	for i := range m.seeds {
 		m.seeds[i] = newSeed()
 		m.Create(t, m.seeds[i])
