@@ -31,6 +31,8 @@ type Workload struct {
 	Containers map[string]Container `json:"containers"`
 	// Rest is a checksum of all other fields.
 	Rest string `json:"rest"`
+	// ImagesInPlace says that pods get other images without being replaced.
+	ImagesInPlace bool `json:"imagesInPlace,omitempty"`
 }
 
 // Container is the part of a container whose changes the notes name one by one.
@@ -86,8 +88,15 @@ type Effect struct {
 	Reasons []string
 }
 
-// Effects are the workloads whose pods an upgrade replaces, and the pools that it rolls, both sorted.
-type Effects struct{ Pods, Pools []Effect }
+// Effects are what an upgrade does, each list sorted.
+type Effects struct {
+	// Pods are the workloads whose pods are replaced.
+	Pods []Effect
+	// Containers are the workloads whose pods stay, with containers that are started again.
+	Containers []Effect
+	// Pools are the worker pools that roll.
+	Pools []Effect
+}
 
 // Compare returns what an upgrade does.
 func Compare(before, after Summary) Effects {
@@ -98,8 +107,13 @@ func Compare(before, after Summary) Effects {
 			continue // The example is new.
 		}
 		for _, object := range union(old.Workloads, after[name].Workloads) {
-			if reasons := workload(old.Workloads, after[name].Workloads, object); len(reasons) > 0 {
-				out.Pods = append(out.Pods, Effect{Shoot: name, Object: object, Reasons: reasons})
+			effect := Effect{Shoot: name, Object: object, Reasons: workload(old.Workloads, after[name].Workloads, object)}
+			switch {
+			case len(effect.Reasons) == 0:
+			case onlyImages(old.Workloads[object], after[name].Workloads[object]):
+				out.Containers = append(out.Containers, effect)
+			default:
+				out.Pods = append(out.Pods, effect)
 			}
 		}
 		for _, pool := range union(old.Pools, after[name].Pools) {
@@ -138,6 +152,14 @@ func workload(before, after map[string]Workload, object string) []string {
 		reasons = append(reasons, "other fields of the pod")
 	}
 	return reasons
+}
+
+// onlyImages reports whether pods can be changed without being replaced.
+func onlyImages(before, after Workload) bool {
+	return after.ImagesInPlace && before.Rest == after.Rest &&
+		maps.EqualFunc(before.Containers, after.Containers, func(a, b Container) bool {
+			return slices.Equal(a.Arguments, b.Arguments)
+		})
 }
 
 func container(before, after map[string]Container, name string) []string {
@@ -201,6 +223,8 @@ func (e Effects) Markdown() string {
 		}
 	}
 	table("Pods of control planes that are replaced", "None.", "workload", e.Pods)
+	out.WriteString("\n")
+	table("Pods of control planes that stay, with containers that are started again", "None.", "workload", e.Containers)
 	out.WriteString("\n")
 	table("Worker pools that roll", "None: all hashes of pools are the same.", "pool", e.Pools)
 	return out.String()

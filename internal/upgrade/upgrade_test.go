@@ -20,6 +20,7 @@ func TestCompare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after Shoot
 		pods, pools   []string
+		containers    []string
 	}{
 		"nothing": {before: with(one, "r"), after: with(one, "r")},
 		"the image of Hortus is another one in every version": {
@@ -30,6 +31,22 @@ func TestCompare(t *testing.T) {
 			after:  with(map[string]Container{"a": {Image: "a:2", Arguments: one["a"].Arguments}}, "r"),
 			pods:   []string{"image `a:2` instead of `a:1`"},
 		},
+		"another image in place": {
+			before: with(one, "r"),
+			after: inPlace(with(map[string]Container{
+				"a": {Image: "a:2", Arguments: one["a"].Arguments},
+			}, "r")),
+			containers: []string{"image `a:2` instead of `a:1`"},
+		},
+		"another image and other fields of pods that could get the image in place": {
+			before: with(own, "r"), after: inPlace(with(own, "s")),
+			pods: []string{"image of Hortus", "other fields of the pod"},
+		},
+		"another image and arguments of pods that could get the image in place": {
+			before: with(one, "r"), after: inPlace(with(map[string]Container{"a": {Image: "a:2"}}, "r")),
+			pods: []string{"image `a:2` instead of `a:1`", "`a` is removed", "`--x` is removed", "`--y` is removed"},
+		},
+		"a new workload that gets images in place": {after: inPlace(with(one, "r")), pods: []string{"is new"}},
 		"other arguments": {
 			before: with(one, "r"),
 			after:  with(map[string]Container{"a": {Image: "a:1", Arguments: []string{"a", "--y", "--z"}}}, "r"),
@@ -58,6 +75,9 @@ func TestCompare(t *testing.T) {
 			if tc.pods != nil {
 				want.Pods = []Effect{{Shoot: "s", Object: "Deployment a", Reasons: tc.pods}}
 			}
+			if tc.containers != nil {
+				want.Containers = []Effect{{Shoot: "s", Object: "Deployment a", Reasons: tc.containers}}
+			}
 			if tc.pools != nil {
 				want.Pools = []Effect{{Shoot: "s", Object: "p", Reasons: tc.pools}}
 			}
@@ -69,6 +89,15 @@ func TestCompare(t *testing.T) {
 	if got := Compare(Summary{}, Summary{"s": with(one, "r")}); got.Pods != nil {
 		t.Errorf("an example that the earlier version did not have changes %+v", got.Pods)
 	}
+}
+
+// inPlace returns the Shoot with pods that get other images in place.
+func inPlace(s Shoot) Shoot {
+	for name, w := range s.Workloads {
+		w.ImagesInPlace = true
+		s.Workloads[name] = w
+	}
+	return s
 }
 
 func pool(kind, hash string) Shoot {
@@ -119,7 +148,7 @@ func TestMarkdown(t *testing.T) {
 		{Shoot: "one", Object: "Deployment a", Reasons: []string{"x"}},
 		{Shoot: "two", Object: "Deployment b", Reasons: []string{"x", "y"}},
 		{Shoot: "two", Object: "Deployment a", Reasons: []string{"z"}},
-	}}
+	}, Containers: []Effect{{Shoot: "one", Object: "StatefulSet c", Reasons: []string{"x"}}}}
 	want := `### Pods of control planes that are replaced
 
 | workload | Shoots | why |
@@ -127,6 +156,12 @@ func TestMarkdown(t *testing.T) {
 | Deployment a | one | x |
 | Deployment a | two | z |
 | Deployment b | one, two | x; y |
+
+### Pods of control planes that stay, with containers that are started again
+
+| workload | Shoots | why |
+|---|---|---|
+| StatefulSet c | one | x |
 
 ### Worker pools that roll
 

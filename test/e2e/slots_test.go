@@ -22,8 +22,9 @@ const sideBySide = 3
 
 // longStories take longer than 300 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
-	"TestEncryptionAtRest", "TestErrorsOfTheCloud", "TestGardenIsInstalledByHelm", "TestNodesOfTwoPools",
-	"TestPoolsRollOnRequest", "TestRandomEditsRollAsPredicted", "TestShootBecomesASeed", "TestSleepAndDeletion",
+	"TestConditionsHaveThresholds", "TestEncryptionAtRest", "TestErrorsOfTheCloud", "TestGardenIsInstalledByHelm",
+	"TestHibernationEndsUpdatesInPlace", "TestNodesOfTwoPools", "TestPoolsRollOnRequest",
+	"TestRandomEditsRollAsPredicted", "TestShootBecomesASeed", "TestShootsAreDeletedInAnyState", "TestSleepAndDeletion",
 	"TestStatusIsAccurate", "TestTenantsReachNothingElse", "TestUpdatesInPlace", "TestWaysIntoShoot",
 }
 

@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +131,14 @@ func applyShootTextOn(t *testing.T, text, name, seed string, spec ...string) {
 }
 
 // boundShoot is the manifest of a Shoot under another name, bound to a seed, with further lines of its specification.
+// Unless one of them is about maintenance, it is hours away: in its time window, pods of the control plane are
+// restarted.
 func boundShoot(text, name, seed string, spec ...string) string {
+	const maintenance = "maintenance:"
+	if !strings.Contains(text, maintenance) &&
+		!slices.ContainsFunc(spec, func(line string) bool { return strings.HasPrefix(line, maintenance) }) {
+		spec = append(slices.Clone(spec), fmt.Sprintf("%s {%s}", maintenance, laterWindow(time.Now())))
+	}
 	var lines []string
 	renamed, bound := false, false
 	for line := range strings.Lines(text) {

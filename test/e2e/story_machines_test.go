@@ -71,7 +71,7 @@ func TestMachinesThatFail(t *testing.T) {
 		},
 		"the machine that does not join is named": func(o *unstructured.Unstructured) bool {
 			_, text, found := strings.Cut(lastOperation(o, "description"), `machine "shoot--dev--failing-late-`)
-			return found && strings.Contains(text, "has not joined") && strings.Contains(text, "(replaced after 1m0s)")
+			return found && strings.Contains(text, "has not joined") && strings.Contains(text, "(replaced after 3m0s)")
 		},
 		"a long wait says what happened last": func(o *unstructured.Unstructured) bool {
 			_, text, found := strings.Cut(lastOperation(o, "description"), " (for more than 1m; ")
@@ -102,7 +102,7 @@ func TestMachinesThatFail(t *testing.T) {
 		{"op":"replace","path":"/spec/provider/workers/3/machine/type","value":"medium"},
 		{"op":"add","path":"/spec/provider/workers/-","value":
 			{"name":"late","minimum":1,"maximum":1,"machine":{"type":"small","image":{"name":"hortus-machine","version":"1.2.0"}},
-			"zones":["local-b"],"machineControllerManager":{"machineCreationTimeout":"60s"}}}]`)
+			"zones":["local-b"],"machineControllerManager":{"machineCreationTimeout":"3m"}}}]`)
 	var late string
 	eventually(t, "an instance of the new pool", func() error {
 		instances := instancesOfPool(t, name, "late")

@@ -141,10 +141,7 @@ func TestSleepAndDeletion(t *testing.T) {
 
 // confinedUntilLater is a line of a spec by which changes wait for a window that opens in six hours.
 func confinedUntilLater(now time.Time) string {
-	const layout = "150405-0700"
-	begin := now.UTC().Add(6 * time.Hour)
-	return fmt.Sprintf(`maintenance: {confineSpecUpdateRollout: true, timeWindow: {begin: "%s", end: "%s"}}`,
-		begin.Format(layout), begin.Add(time.Hour).Format(layout))
+	return fmt.Sprintf("maintenance: {confineSpecUpdateRollout: true, %s}", laterWindow(now))
 }
 
 // scheduleHibernation gives the Shoot a schedule with one field, start or end, for the next minute, and waits until it

@@ -129,10 +129,7 @@ func newShoot(t *testing.T, file, name string) {
 // change during the story.
 func applyShoot(t *testing.T, file string) {
 	t.Helper()
-	const form = "150405-0700"
-	begin := time.Now().UTC().Add(6 * time.Hour)
-	window := fmt.Sprintf("maintenance: {timeWindow: {begin: %q, end: %q}}", begin.Format(form),
-		begin.Add(time.Hour).Format(form))
+	window := fmt.Sprintf("maintenance: {%s}", laterWindow(time.Now()))
 	before, shoot, found := strings.Cut(testdata(t, file), "kind: Shoot\n")
 	if !found {
 		t.Fatalf("%s has no Shoot", file)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,11 +32,12 @@ const (
 // TestReleaseIsUpgraded brings up a landscape of the last release and upgrades it to this version while clients write
 // to the garden and to a Shoot. Nothing acknowledged is lost; nodes and their pods stay. A Shoot from before the
 // upgrade is reconciled once, which replaces those pods of its control plane that the notes of the next release name,
-// and can be changed and deleted afterwards. An upgrade that is taken back loses nothing either.
+// and can be changed and deleted afterwards. A gardenlet of the last release works with the garden of this version. An
+// upgrade that is taken back loses nothing either.
 //
 // The release is built from the commit that docs/releases/README.md names.
 func TestReleaseIsUpgraded(t *testing.T) {
-	const name = "upgraded"
+	const name, seed = "upgraded", "local-2"
 	last := lastRelease(t)
 	old := buildRelease(t, last)
 	garden := kubeconfigOf("garden")
@@ -45,7 +47,7 @@ func TestReleaseIsUpgraded(t *testing.T) {
 
 	old.up(t)
 	landscapeObjects = cloudObjects(t)
-	if out, err := applyText(t, garden, boundShoot(example(t, "shoot.yaml"), name, "local-2")); err != nil {
+	if out, err := applyText(t, garden, boundShoot(example(t, "shoot.yaml"), name, seed)); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	awaitVersion(t, name, last.Version)
@@ -53,7 +55,7 @@ func TestReleaseIsUpgraded(t *testing.T) {
 	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
 	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
 	nodes, pods := nodeUIDs(t, kubeconfig), podStarts(t, kubeconfig)
-	control := controlPlanePods(t, name)
+	control, oldGardenlet := controlPlanePods(t, name), gardenletOf(t, seed)
 	inGarden, inShoot := startGardenWriter(t), startWriter(t, kubeconfig)
 	step(t, "garden and seeds become this version", func(t *testing.T) {
 		inGarden.during(t, "the garden", gardenBound, func() {
@@ -87,6 +89,20 @@ func TestReleaseIsUpgraded(t *testing.T) {
 	step(t, "pods of the control plane are replaced as the notes of the release say", func(t *testing.T) {
 		checkNotes(t, last.Version, control, controlPlanePods(t, name))
 	})
+	step(t, "a gardenlet of the last release works with this garden", func(t *testing.T) {
+		writer := startWriter(t, kubeconfig)
+		writer.during(t, "the Shoot", shootBound, func() {
+			kubectl(t, adminOf(seed), "replace", "-f", oldGardenlet)
+			kubectl(t, adminOf(seed), "-n", "garden", "rollout", "status", "deployment/gardenlet", "--timeout=180s")
+			patchShoot(t, name, `{"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"90m"}}}}`)
+			awaitVersion(t, name, last.Version)
+		})
+		writer.check(t, kubeconfig)
+		if after := nodeUIDs(t, kubeconfig); after != nodes {
+			t.Errorf("nodes before and after:\n%s\n%s", nodes, after)
+		}
+		awaitSeedReady(t, seed)
+	})
 	step(t, "the way back and forth again loses nothing either", func(t *testing.T) {
 		writer := startWriter(t, kubeconfig)
 		writer.during(t, "back", shootBound, func() {
@@ -111,6 +127,46 @@ func TestReleaseIsUpgraded(t *testing.T) {
 	step(t, "down leaves no trace", func(t *testing.T) {
 		hortus(t, "down")
 		before.compare(t, observeHost(t))
+	})
+}
+
+// gardenletOf writes the objects that make the gardenlet of a seed what it is into a file that "kubectl replace" takes,
+// and returns the name of the file.
+func gardenletOf(t *testing.T, seed string) string {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	err := list.UnmarshalJSON([]byte(kubectl(t, adminOf(seed), "-n", "garden", "get", "deployment/gardenlet",
+		"configmap/gardenlet-config", "clusterrole/gardener.cloud:system:gardenlet", "-o", "json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		list.Items[i].SetResourceVersion("") // Whatever has happened to it until then.
+		list.Items[i].SetManagedFields(nil)
+		unstructured.RemoveNestedField(list.Items[i].Object, "status")
+	}
+	text, err := list.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "gardenlet.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// awaitSeedReady waits until no condition of a Seed is bad.
+func awaitSeedReady(t *testing.T, seed string) {
+	t.Helper()
+	eventually(t, "Seed "+seed+" is ready", func() error {
+		for condition := range strings.Lines(kubectl(t, kubeconfigOf("garden"), "get", "seed", seed, "-o",
+			`jsonpath={range .status.conditions[*]}{.type} {.status} {.message}{"\n"}{end}`)) {
+			if fields := strings.Fields(condition); len(fields) > 1 && fields[1] != "True" {
+				return errors.New(strings.TrimSpace(condition))
+			}
+		}
+		return nil
 	})
 }
 
@@ -148,7 +204,8 @@ func controlPlanePods(t *testing.T, name string) map[string][]string {
 	return out
 }
 
-// checkNotes compares which pods an upgrade has replaced with what the notes of the next release say.
+// checkNotes compares which pods an upgrade has replaced with what the notes of the next release say. Pods with
+// containers that are started again stay.
 func checkNotes(t *testing.T, version string, before, after map[string][]string) {
 	t.Helper()
 	const example = "with workers"

@@ -17,12 +17,17 @@ import (
 
 // TestVolumesOutliveNodes has a pod note each of its starts on a volume, while its node is replaced, its control plane
 // is moved, and its cluster is hibernated. No note may be lost. The volume of a deleted claim is deleted, as are the
-// volumes of a deleted Shoot.
+// volumes of a deleted Shoot. Data volumes of machines exist as long as these.
 func TestVolumesOutliveNodes(t *testing.T) {
 	story(t, bothSeeds)
 	const name, source, destination, namespace = "durable", "local-1", "local-2", "shoot--dev--durable"
 	garden := kubeconfigOf("garden")
-	applyShootOn(t, "shoot.yaml", name, source)
+	const dataVolumes = `      volume: {size: 20Gi}
+      dataVolumes: [{name: kubelet, size: 10Gi}, {name: scratch, size: 5Gi}]
+      kubeletDataVolumeName: kubelet
+`
+	const pool = "    - name: pool\n"
+	applyShootTextOn(t, strings.Replace(example(t, "shoot.yaml"), pool, pool+dataVolumes, 1), name, source)
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
 	renew := func() { kubeconfig = shootKubeconfig(t, name) }
@@ -58,7 +63,10 @@ func TestVolumesOutliveNodes(t *testing.T) {
 		applyTestdata(t, kubeconfig, "durable.yaml", "")
 		started(t)
 		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/spare", "--timeout=10m")
-		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "dns": 2, "volumes": 2})
+		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "dns": 2, "volumes": 2 + 2})
+	})
+	step(t, "the machine has its data volumes", func(t *testing.T) {
+		checkDataVolumes(t, nodes[0])
 	})
 	step(t, "a volume is deleted with its claim", func(t *testing.T) {
 		kubectl(t, kubeconfig, "delete", "pod/spare", "pvc/spare")
@@ -75,6 +83,8 @@ func TestVolumesOutliveNodes(t *testing.T) {
 			`[{"op":"replace","path":"/spec/provider/workers/0/machine/type","value":"medium"}]`)
 		awaitSucceeded(t, name)
 		started(t)
+		checkDataVolumes(t, nodes[len(nodes)-1])
+		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "dns": 2, "volumes": 1 + 2})
 		t.Logf("rolled in %s", time.Since(start).Round(time.Second))
 	})
 	step(t, "after its machine was deleted, too", func(t *testing.T) {
@@ -112,6 +122,20 @@ func TestVolumesOutliveNodes(t *testing.T) {
 		deleteShoot(t, name)
 		cloudHas(t, name, map[string]int{})
 	})
+}
+
+// checkDataVolumes: both data volumes of a machine are mounted, and the kubelet uses its own.
+func checkDataVolumes(t *testing.T, node string) {
+	t.Helper()
+	mounts := hortus(t, "cloud", "instances", "exec", node, "--", "cat", "/proc/mounts")
+	for _, path := range []string{"/var/lib/kubelet", "/mnt/data/scratch"} {
+		if !strings.Contains(mounts, " "+path+" ") {
+			t.Errorf("%s has no mount at %s:\n%s", node, path, mounts)
+		}
+	}
+	if pods := hortus(t, "cloud", "instances", "exec", node, "--", "ls", "/var/lib/kubelet/pods"); pods == "" {
+		t.Error("the kubelet has no pods on its volume")
+	}
 }
 
 // volumeOf returns the cloud's volume for a claim of a Shoot, or nil.

@@ -31,7 +31,7 @@ spec:
   deployment:
     deploymentRefs: [{name: tagger}]
   resources:
-  - {kind: Extension, type: tagged}
+  - {kind: Extension, type: tagged, clusterCompatibility: [shoot, seed]}
 `
 
 // taggedPod shows what the extension does to a Shoot: its label, and the file on its node.
@@ -65,9 +65,46 @@ webhooks:
   objectSelector: {matchLabels: {probe: %[1]s}}
 `
 
-// TestWebhooksOfAnExtension: an extension has webhooks for nodes and for the API server in the seed, and one in the
-// Shoot that it serves from the seed. They act in every operation without changing anything again, reach nothing else,
-// and go with the extension, which stays as long as the Shoot uses it.
+// agentResource is what extensions deploy into Shoots: a ManagedResource, here with a program whose ServiceAccount
+// mounts no token, and that says nothing about seccomp or its nodes.
+const agentResource = `apiVersion: v1
+kind: Secret
+metadata: {name: agent, namespace: %[1]s}
+stringData:
+  objects.yaml: |
+    apiVersion: v1
+    kind: ServiceAccount
+    metadata: {name: agent, namespace: kube-system}
+    automountServiceAccountToken: false
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: agent, namespace: kube-system}
+    spec:
+      selector: {matchLabels: {app: agent}}
+      template:
+        metadata: {labels: {app: agent}}
+        spec:
+          serviceAccountName: agent
+          dnsPolicy: Default
+          topologySpreadConstraints:
+          - maxSkew: 1
+            topologyKey: kubernetes.io/hostname
+            whenUnsatisfiable: ScheduleAnyway
+            labelSelector: {matchLabels: {app: agent}}
+          containers:
+          - {name: echo, image: "hortus.dev/echo:1.0.0", args: [serve]}
+---
+apiVersion: resources.gardener.cloud/v1alpha1
+kind: ManagedResource
+metadata: {name: agent, namespace: %[1]s}
+spec:
+  secretRefs: [{name: agent}]
+`
+
+// TestWebhooksOfAnExtension: an extension, which a Seed uses at first, has webhooks for nodes and for the API server in
+// the seed, and one in the Shoot that it serves from the seed. They act in every operation without changing anything
+// again, reach nothing else, and go with the extension, which stays as long as the Shoot uses it.
 func TestWebhooksOfAnExtension(t *testing.T) {
 	story(t, firstSeed)
 	const name, namespace, controlPlane = "tagged", "extension-tagger-local-1", "shoot--dev--tagged"
@@ -77,6 +114,7 @@ func TestWebhooksOfAnExtension(t *testing.T) {
 		return strings.TrimSpace(kubectl(t, kubeconfig, append([]string{"get"}, args...)...))
 	}
 	installTagger(t)
+	seedUsesTheExtension(t, garden, seed)
 	applyShootOn(t, "shoot.yaml", name, "local-1", "extensions: [{type: tagged}]")
 	awaitSucceeded(t, name)
 	shoot := shootKubeconfig(t, name)
@@ -105,6 +143,7 @@ func TestWebhooksOfAnExtension(t *testing.T) {
 		t.Errorf("the extension's namespace is in the zones %q, want %q", got, zones)
 	}
 	onlyOfferedWebhooksAreReached(t, shoot, namespace)
+	podsOfExtensionsAreCompleted(t, seed, shoot, controlPlane)
 
 	// What webhooks have changed is left as it is by the next operation.
 	unchanged := func() string {
@@ -160,6 +199,42 @@ func TestWebhooksOfAnExtension(t *testing.T) {
 	})
 }
 
+// seedUsesTheExtension: a Seed that names the extension has it, follows changes, and is without it afterwards. No Shoot
+// uses it meanwhile.
+func seedUsesTheExtension(t *testing.T, garden, seed string) {
+	t.Helper()
+	use := func(extensions string) {
+		t.Helper()
+		kubectl(t, garden, "patch", "seed", "local-1", "--type=merge", "-p", `{"spec":{"extensions":`+extensions+`}}`)
+	}
+	t.Cleanup(func() { use("null") })
+	for _, greeting := range []string{"hello", "goodbye"} {
+		config := fmt.Sprintf(`{"greeting":%q}`, greeting)
+		use(`[{"type":"tagged","providerConfig":` + config + `}]`)
+		eventually(t, "the extension of the Seed is there", func() error {
+			shown, err := kubectlE(t, seed, "-n", "garden", "get", "configmap", "tagged", "-o",
+				"jsonpath={.data.providerConfig}")
+			if err != nil || shown != config {
+				return fmt.Errorf("the ConfigMap shows %q: %v", shown, err)
+			}
+			if got := kubectl(t, seed, "-n", "garden", "get", "extensions.extensions.gardener.cloud", "tagged", "-o",
+				"jsonpath={.spec.class} {.status.lastOperation.state}"); got != "seed Succeeded" {
+				return fmt.Errorf("the Extension is %q", got)
+			}
+			return nil
+		})
+	}
+	use("null")
+	eventually(t, "the Seed is without the extension", func() error {
+		left := kubectl(t, seed, "-n", "garden", "get", "extensions.extensions.gardener.cloud,configmaps", "-o", "name") +
+			kubectl(t, garden, "get", "controllerinstallations", "-o", "name")
+		if found := regexp.MustCompile(`\S*(tagged|tagger)\S*`).FindAllString(left, -1); found != nil {
+			return fmt.Errorf("there are %v", found)
+		}
+		return nil
+	})
+}
+
 // installTagger builds the extension of test/tagger and registers it.
 func installTagger(t *testing.T) {
 	t.Helper()
@@ -207,6 +282,50 @@ func fileOnNode(t *testing.T, shoot, pod string) error {
 		err = fmt.Errorf("it has %q", out)
 	}
 	return err
+}
+
+// podsOfExtensionsAreCompleted: a pod that an extension deploys into the Shoot gets what the contract promises, and one
+// of a user does not.
+func podsOfExtensionsAreCompleted(t *testing.T, seed, shoot, controlPlane string) {
+	t.Helper()
+	if out, err := applyText(t, seed, fmt.Sprintf(agentResource, controlPlane)); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	agent := []string{"-n", "kube-system", "get", "deployment", "agent", "--ignore-not-found"}
+	eventually(t, "the program of the extension runs", func() error {
+		if got := kubectl(t, shoot, append(agent, "-o", "jsonpath={.status.readyReplicas}")...); got != "1" {
+			return fmt.Errorf("%q replicas are ready", got)
+		}
+		return nil
+	})
+	const server = `spec.containers[0].env[?(@.name=="KUBERNETES_SERVICE_HOST")].value`
+	in := func(label, path string) string {
+		return kubectl(t, shoot, "-n", "kube-system", "get", "pods", "-l", label, "-o", "jsonpath={.items[0]."+path+"}")
+	}
+	for path, want := range map[string]string{
+		"spec.volumes[*].projected.sources[*].serviceAccountToken.path": "token",
+		"spec.securityContext.seccompProfile.type":                      "RuntimeDefault",
+		`spec.nodeSelector.worker\.gardener\.cloud/system-components`:   "true",
+		server: in("k8s-app=kube-dns", server),
+	} {
+		if got := in("app=agent", path); got != want || want == "" {
+			t.Errorf("%s of the pod of an extension is %q, want %q", path, got, want)
+		}
+		ofUser := kubectl(t, shoot, "get", "pod", "first", "-o", "jsonpath={."+path+"}")
+		if want != "token" && ofUser != "" { // Kubernetes mounts the token of the namespace's ServiceAccount.
+			t.Errorf("%s of the pod of a user is %q", path, ofUser)
+		}
+	}
+	const revision = `{.metadata.labels.pod-template-hash}`
+	const spread = `{.spec.topologySpreadConstraints[0].labelSelector.matchLabels.pod-template-hash}`
+	if got := strings.Fields(kubectl(t, shoot, "-n", "kube-system", "get", "pods", "-l", "app=agent", "-o",
+		`jsonpath={range .items[*]}`+revision+" "+spread+"{end}")); len(got) != 2 || got[0] != got[1] {
+		t.Errorf("revision of the pod, and the one it is spread among: %q", got)
+	}
+	kubectl(t, seed, "-n", controlPlane, "delete", "managedresource,secret", "agent")
+	if got := kubectl(t, shoot, append(agent, "-o", "name")...); got != "" {
+		t.Errorf("without its ManagedResource there is still %s", got)
+	}
 }
 
 // onlyOfferedWebhooksAreReached: the owner of the Shoot cannot make its API server call Services that do not offer

@@ -86,6 +86,13 @@ func TestConfinedChangesWaitForTheirWindow(t *testing.T) {
 // windowForm is the form of the ends of a maintenance time window.
 const windowForm = "150405-0700"
 
+// laterWindow is the field of a maintenance time window that opens in six hours.
+func laterWindow(now time.Time) string {
+	begin := now.UTC().Add(6 * time.Hour)
+	return fmt.Sprintf("timeWindow: {begin: %q, end: %q}", begin.Format(windowForm),
+		begin.Add(time.Hour).Format(windowForm))
+}
+
 // soonestWindow returns the begin of a window of the minimum length in which a Shoot's maintenance starts as soon as
 // possible. There is time enough until the begin to write the window and to compute the plan.
 func soonestWindow(shoot string, now time.Time) time.Time {

@@ -4,5 +4,7 @@
 //   - in the seed, for the Deployment of the Shoot's API server: its container gets the environment variable TAGGER;
 //   - in the Shoot, served from the seed: pods of the namespace default get the label tagged=true.
 //
-// Its chart is test/e2e/testdata/tagger. Shoots use it with spec.extensions[].type: tagged.
+// A Seed that uses it gets a ConfigMap, which shows the providerConfig.
+//
+// Its chart is test/e2e/testdata/tagger. Shoots and Seeds use it with spec.extensions[].type: tagged.
 package main

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -34,8 +35,9 @@ const (
 	serviceName = "tagger"
 	// webhookPort is that of the pod.
 	webhookPort = 10250
-	// resourceName is the ManagedResource in the namespace of a control plane.
-	resourceName = "extension-tagger-shoot-webhooks"
+	// resourceName is the ManagedResource in the namespace of a control plane, seedResourceName that of the seed.
+	resourceName     = "extension-tagger-shoot-webhooks"
+	seedResourceName = "extension-tagger-seed"
 	// recheck is the pause between two looks at the ManagedResource.
 	recheck = time.Second
 )
@@ -101,6 +103,7 @@ func newReconciler(c client.Client, a *actuator) *extension.Reconciler[*extensio
 	return &extension.Reconciler[*extensionsv1alpha1.Extension]{
 		Client: c, Clock: clock.RealClock{}, Actuator: a, Prototype: &extensionsv1alpha1.Extension{},
 		Kind: extensionsv1alpha1.ExtensionKind, Type: extensionType, FinalizerSuffix: extensionType,
+		Classes: []extensionsv1alpha1.Class{extensionsv1alpha1.ClassShoot, extensionsv1alpha1.ClassSeed},
 	}
 }
 
@@ -123,24 +126,37 @@ func register(ctx context.Context, c client.Client, namespace string, bundle []b
 	return kube.Apply(ctx, c, seedWebhooks(owner, bundle), serviceName)
 }
 
-// actuator registers the webhook for pods in the Shoot.
+// actuator registers the webhook for pods in the Shoot, or shows what the Seed configures in a ConfigMap.
 type actuator struct {
 	seed  client.Client
 	hooks client.Object
 }
 
-// Reconcile hands the registration to the resource-manager, and waits until it is there.
+// objects are what the resource-manager applies for an Extension.
+func (a *actuator) objects(e *extensionsv1alpha1.Extension) managedresource.Set {
+	if e.Spec.GetClass() != extensionsv1alpha1.ClassSeed {
+		return managedresource.Set{Namespace: e.Namespace, Name: resourceName, Objects: []client.Object{a.hooks}}
+	}
+	shown := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: extensionType}}
+	if e.Spec.ProviderConfig != nil {
+		shown.Data = map[string]string{"providerConfig": string(e.Spec.ProviderConfig.Raw)}
+	}
+	return managedresource.Set{
+		Namespace: e.Namespace, Name: seedResourceName, Seed: true, Objects: []client.Object{shown},
+	}
+}
+
+// Reconcile hands the objects to the resource-manager, and waits until they are there.
 func (a *actuator) Reconcile(
 	ctx context.Context, e *extensionsv1alpha1.Extension, _ *extension.Cluster,
 ) (extension.Result, error) {
-	if err := managedresource.Apply(ctx, a.seed, a.seed.Scheme(), managedresource.Set{
-		Namespace: e.Namespace, Name: resourceName, Objects: []client.Object{a.hooks},
-	}); err != nil {
+	set := a.objects(e)
+	if err := managedresource.Apply(ctx, a.seed, a.seed.Scheme(), set); err != nil {
 		return extension.Result{}, err
 	}
 	applied := &resourcesv1alpha1.ManagedResource{}
-	if err := a.seed.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: resourceName}, applied); err != nil {
-		return extension.Result{}, fmt.Errorf("read managed resource %q: %w", resourceName, err)
+	if err := a.seed.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: set.Name}, applied); err != nil {
+		return extension.Result{}, fmt.Errorf("read managed resource %q: %w", set.Name, err)
 	}
 	if problem := managedresource.Problem(applied); problem != "" {
 		return extension.Waiting(problem, recheck), nil
@@ -162,14 +178,14 @@ func (a *actuator) Migrate(
 	return a.remove(ctx, e, true)
 }
 
-// Delete removes the registration.
+// Delete removes the objects.
 func (a *actuator) Delete(
 	ctx context.Context, e *extensionsv1alpha1.Extension, _ *extension.Cluster,
 ) (extension.Result, error) {
 	return a.remove(ctx, e, false)
 }
 
-// ForceDelete does not wait for the Shoot.
+// ForceDelete does not wait until they are gone.
 func (a *actuator) ForceDelete(
 	ctx context.Context, e *extensionsv1alpha1.Extension, _ *extension.Cluster,
 ) (extension.Result, error) {
@@ -177,9 +193,9 @@ func (a *actuator) ForceDelete(
 }
 
 func (a *actuator) remove(ctx context.Context, e *extensionsv1alpha1.Extension, keep bool) (extension.Result, error) {
-	gone, err := managedresource.Delete(ctx, a.seed, e.Namespace, resourceName, keep)
+	gone, err := managedresource.Delete(ctx, a.seed, e.Namespace, a.objects(e).Name, keep)
 	if err != nil || gone {
 		return extension.Done(), err
 	}
-	return extension.Waiting("The webhook is being removed from the Shoot.", recheck), nil
+	return extension.Waiting("Objects are being removed.", recheck), nil
 }

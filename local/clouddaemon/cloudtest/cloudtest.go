@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -96,6 +97,18 @@ func (c *Cloud) As(t testing.TB, account string) *cloud.Client {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// WriteConsole writes what a container of an instance would have printed: simulated instances print nothing.
+func (c *Cloud) WriteConsole(t testing.TB, instanceID, text string) {
+	t.Helper()
+	folder := filepath.Join(c.dir, "instances", instanceID)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "console.log"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (c *Cloud) run(t testing.TB) {

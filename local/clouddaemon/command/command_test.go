@@ -73,6 +73,13 @@ func TestEveryListCanBePrinted(t *testing.T) {
 	if _, err := run(t, c, "instances", "list", "-o", "xml"); err == nil {
 		t.Error("an unknown format is accepted")
 	}
+	c.WriteConsole(t, i.ID, "booting\nready\n")
+	if out := mustRun(t, c, "instances", "console", "m"); out != "booting\nready\n" {
+		t.Errorf("console shows %q", out)
+	}
+	if out := mustRun(t, c, "instances", "console", "m", "--tail-bytes", "6"); out != "ready\n" {
+		t.Errorf("the last 6 bytes of the console are %q", out)
+	}
 	mustRun(t, c, "instances", "delete", "m")
 	if _, err := run(t, c, "instances", "get", "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("get of a missing object: %v", err)

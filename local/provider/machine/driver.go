@@ -28,26 +28,29 @@ const (
 	deletionPoll = 250 * time.Millisecond
 )
 
-// Instances is the part of the cloud the Driver needs.
-type Instances interface {
+// Resources is the part of the cloud the Driver needs.
+type Resources interface {
 	CreateInstance(ctx context.Context, in cloud.CreateInstance) (*cloud.Instance, error)
 	ListInstances(ctx context.Context, f cloud.Filter) ([]cloud.Instance, error)
 	DeleteInstance(ctx context.Context, id string) error
+	CreateVolume(ctx context.Context, in cloud.CreateVolume) (*cloud.Volume, error)
+	ListVolumes(ctx context.Context, f cloud.Filter) ([]cloud.Volume, error)
+	DeleteVolume(ctx context.Context, id string) error
 }
 
 // Driver makes and deletes machines as instances of the local cloud. An instance has the name of its machine, which is
-// the cloud's idempotency key, so a repeated call finds what the first one made.
+// the cloud's idempotency key, so a repeated call finds what the first one made. The same holds for its data volumes.
 type Driver struct {
 	// Cloud returns the cloud for the credentials in the data of a Secret.
-	Cloud func(data map[string][]byte) (Instances, error)
+	Cloud func(data map[string][]byte) (Resources, error)
 	Clock clock.Clock
 }
 
 var _ driver.Driver = &Driver{}
 
 // CloudFor returns the function a Driver needs; used is called with every client handed out.
-func CloudFor(clients *credentials.Clients, used func(*cloud.Client)) func(map[string][]byte) (Instances, error) {
-	return func(data map[string][]byte) (Instances, error) {
+func CloudFor(clients *credentials.Clients, used func(*cloud.Client)) func(map[string][]byte) (Resources, error) {
+	return func(data map[string][]byte) (Resources, error) {
 		cfg, err := credentials.FromData(data)
 		if err != nil {
 			return nil, status.Error(codes.Unauthenticated, err.Error())
@@ -64,7 +67,7 @@ func CloudFor(clients *credentials.Clients, used func(*cloud.Client)) func(map[s
 // open decodes the arguments that all calls have.
 func (d *Driver) open(
 	class *machinev1alpha1.MachineClass, secret *corev1.Secret,
-) (*v1alpha1.MachineSpec, Instances, error) {
+) (*v1alpha1.MachineSpec, Resources, error) {
 	if class.Provider != v1alpha1.Type {
 		return nil, nil, status.Error(codes.InvalidArgument,
 			fmt.Sprintf("machine class %q is for provider %q, not %q", class.Name, class.Provider, v1alpha1.Type))
@@ -82,7 +85,7 @@ func (d *Driver) open(
 }
 
 // find returns the instance of a machine, or nil.
-func find(ctx context.Context, api Instances, machine *machinev1alpha1.Machine) (*cloud.Instance, error) {
+func find(ctx context.Context, api Resources, machine *machinev1alpha1.Machine) (*cloud.Instance, error) {
 	found, err := api.ListInstances(ctx, cloud.Filter{Name: machine.Name})
 	if err != nil {
 		return nil, statusError(err)
@@ -103,9 +106,13 @@ func (d *Driver) CreateMachine(
 	if err != nil {
 		return nil, err
 	}
+	volumes, err := createVolumes(ctx, api, req.Machine.Name, spec)
+	if err != nil {
+		return nil, statusError(err)
+	}
 	instance, err := api.CreateInstance(ctx, cloud.CreateInstance{
 		Name: req.Machine.Name, MachineType: spec.MachineType, Image: spec.Image, NetworkID: spec.NetworkID, Zone: spec.Zone,
-		Tags: spec.Tags, UserData: string(req.Secret.Data[keyUserData]),
+		Tags: spec.Tags, UserData: string(req.Secret.Data[keyUserData]), Volumes: volumes,
 	})
 	if err != nil {
 		return nil, statusError(err)
@@ -117,6 +124,42 @@ func (d *Driver) CreateMachine(
 	}, nil
 }
 
+// createVolumes creates the data volumes of a machine. They are attached for as long as the instance exists.
+func createVolumes(
+	ctx context.Context, api Resources, machine string, spec *v1alpha1.MachineSpec,
+) ([]cloud.VolumeAttachment, error) {
+	var out []cloud.VolumeAttachment
+	for _, v := range spec.Volumes {
+		volume, err := api.CreateVolume(ctx, cloud.CreateVolume{
+			Name: machine + "-" + v.Name, Zone: spec.Zone, SizeBytes: v.SizeBytes,
+			Tags: map[string]string{
+				v1alpha1.TagCluster: spec.Tags[v1alpha1.TagCluster], v1alpha1.TagMachine: machine,
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, cloud.VolumeAttachment{VolumeID: volume.ID, Path: v.Path})
+	}
+	return out, nil
+}
+
+// deleteVolumes deletes the data volumes of a machine whose instance is gone, whatever its class says by now.
+func deleteVolumes(ctx context.Context, api Resources, machine string, spec *v1alpha1.MachineSpec) error {
+	found, err := api.ListVolumes(ctx, cloud.Filter{Tags: map[string]string{
+		v1alpha1.TagCluster: spec.Tags[v1alpha1.TagCluster], v1alpha1.TagMachine: machine,
+	}})
+	if err != nil {
+		return err
+	}
+	for _, volume := range found {
+		if err := api.DeleteVolume(ctx, volume.ID); cloud.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // InitializeMachine has nothing to do: an instance is complete when it is made.
 func (d *Driver) InitializeMachine(
 	context.Context, *driver.InitializeMachineRequest,
@@ -124,11 +167,11 @@ func (d *Driver) InitializeMachine(
 	return nil, status.Error(codes.Unimplemented, "instances need no initialization")
 }
 
-// DeleteMachine removes the instance and waits a little for it to be gone.
+// DeleteMachine removes the instance, waits a little for it to be gone, and removes its data volumes.
 func (d *Driver) DeleteMachine(
 	ctx context.Context, req *driver.DeleteMachineRequest,
 ) (*driver.DeleteMachineResponse, error) {
-	_, api, err := d.open(req.MachineClass, req.Secret)
+	spec, api, err := d.open(req.MachineClass, req.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +182,9 @@ func (d *Driver) DeleteMachine(
 			return nil, err
 		}
 		if instance == nil {
+			if err := deleteVolumes(ctx, api, req.Machine.Name, spec); err != nil {
+				return nil, statusError(err)
+			}
 			return &driver.DeleteMachineResponse{LastKnownState: "Instance is gone"}, nil
 		}
 		if !asked {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	"github.com/gardener/machine-controller-manager/pkg/util/provider/driver"
@@ -89,6 +90,99 @@ func TestDriver(t *testing.T) {
 	if used == 0 {
 		t.Error("the client was not announced")
 	}
+}
+
+// TestMachinesHaveDataVolumes: they are created before the instance, found again by a second call, and deleted after
+// it, also if the instance was never created, or the class does not have them any more. Other volumes stay.
+func TestMachinesHaveDataVolumes(t *testing.T) {
+	ctx := t.Context()
+	c := cloudtest.Start(t, cloudtest.Options{})
+	d := &Driver{Clock: clock.RealClock{}, Cloud: CloudFor(&credentials.Clients{}, func(*cloud.Client) {})}
+	class := func(networkID string, volumes ...v1alpha1.MachineVolume) *machinev1alpha1.MachineClass {
+		raw, err := json.Marshal(v1alpha1.MachineSpec{
+			MachineType: "small", Image: "hortus.dev/machine:1.0.0", NetworkID: networkID, Volumes: volumes,
+			Tags: map[string]string{v1alpha1.TagCluster: "shoot--dev--a", v1alpha1.TagRole: v1alpha1.RoleNode},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &machinev1alpha1.MachineClass{Provider: "local", ProviderSpec: runtime.RawExtension{Raw: raw}}
+	}
+	secret := &corev1.Secret{Data: map[string][]byte{
+		credentials.KeyEndpoint: []byte(c.Config.Endpoint), credentials.KeyAccessKey: []byte(c.Config.AccessKey),
+		credentials.KeySecretKey: []byte(c.Config.SecretKey), credentials.KeyCA: []byte(c.Config.CA),
+		keyUserData: []byte("data"),
+	}}
+	kubelet := v1alpha1.MachineVolume{Name: "kubelet", SizeBytes: 1 << 30, Path: "/var/lib/kubelet"}
+	scratch := v1alpha1.MachineVolume{Name: "scratch", SizeBytes: 2 << 30, Path: "/mnt/data/scratch"}
+	network := c.Network(t, "n", "10.9.0.0/24")
+	_, err := c.Client.CreateVolume(ctx, cloud.CreateVolume{
+		Name: "of-a-claim", SizeBytes: 1, Tags: map[string]string{v1alpha1.TagCluster: "shoot--dev--a"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	volumes := func(want ...string) {
+		t.Helper()
+		var got []string
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			found, err := c.Client.ListVolumes(ctx, cloud.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = nil
+			for _, v := range found {
+				got = append(got, v.Name)
+			}
+			if slices.Sort(got); slices.Equal(got, want) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("volumes of the cloud are %q, want %q", got, want)
+			}
+		}
+	}
+	of := func(name string) *machinev1alpha1.Machine {
+		return &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	create := func(name string, class *machinev1alpha1.MachineClass) error {
+		_, err := d.CreateMachine(ctx, &driver.CreateMachineRequest{Machine: of(name), MachineClass: class, Secret: secret})
+		return err
+	}
+	remove := func(name string, class *machinev1alpha1.MachineClass) {
+		t.Helper()
+		if _, err := d.DeleteMachine(ctx,
+			&driver.DeleteMachineRequest{Machine: of(name), MachineClass: class, Secret: secret}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for range 2 {
+		if err := create("m1", class(network, kubelet, scratch)); err != nil {
+			t.Fatal(err)
+		}
+		volumes("m1-kubelet", "m1-scratch", "of-a-claim")
+	}
+	instances, err := c.Client.ListInstances(ctx, cloud.Filter{Name: "m1"})
+	if err != nil || len(instances) != 1 {
+		t.Fatalf("instances are %v, %v", instances, err)
+	}
+	var paths []string
+	for _, v := range instances[0].Volumes {
+		paths = append(paths, v.Path)
+	}
+	if want := []string{kubelet.Path, scratch.Path}; !slices.Equal(paths, want) {
+		t.Errorf("volumes are mounted at %q, want %q", paths, want)
+	}
+
+	if err := create("m2", class("net-that-does-not-exist", scratch)); err == nil {
+		t.Error("a machine without network was created")
+	}
+	volumes("m1-kubelet", "m1-scratch", "m2-scratch", "of-a-claim")
+	remove("m2", class("net-that-does-not-exist", scratch))
+	volumes("m1-kubelet", "m1-scratch", "of-a-claim")
+	remove("m1", class(network))
+	volumes("of-a-claim")
 }
 
 func TestDriverRefuses(t *testing.T) {

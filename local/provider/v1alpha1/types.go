@@ -112,6 +112,18 @@ type MachineSpec struct {
 	Zone        string `json:"zone,omitempty"`
 	// tags are put on the instance. TagCluster and TagRole are always set.
 	Tags map[string]string `json:"tags"`
+	// volumes are created with the instance and deleted after it.
+	Volumes []MachineVolume `json:"volumes,omitempty"`
+}
+
+// MachineVolume is a volume of a machine.
+type MachineVolume struct {
+	// name is unique in the machine.
+	Name string `json:"name"`
+	// sizeBytes is counted against the quota of the cloud's account.
+	SizeBytes int64 `json:"sizeBytes"`
+	// path is where the volume is mounted in the instance.
+	Path string `json:"path"`
 }
 
 // Tags on all instances of a Shoot.
@@ -119,6 +131,8 @@ const (
 	TagCluster = "cluster.hortus.dev/name" // Technical ID of the Shoot.
 	TagRole    = "cluster.hortus.dev/role" // RoleNode or RoleBastion.
 	TagPool    = "cluster.hortus.dev/pool" // Name of the worker pool; of nodes only.
+	// TagMachine is the name of the machine that a volume belongs to. Volumes of claims have none.
+	TagMachine = "cluster.hortus.dev/machine"
 
 	RoleNode    = "node"
 	RoleBastion = "bastion"

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,8 +86,13 @@ func (Provider) Machine(
 		tags = map[string]string{}
 	}
 	tags[v1alpha1.TagCluster], tags[v1alpha1.TagRole], tags[v1alpha1.TagPool] = w.Namespace, v1alpha1.RoleNode, pool.Name
+	volumes, err := volumesOf(pool)
+	if err != nil {
+		return worker.Machine{}, errorcode.With(err, corev1beta1.ErrorConfigurationProblem)
+	}
 	spec, err := v1alpha1.Encode("MachineSpec", &v1alpha1.MachineSpec{
 		MachineType: pool.MachineType, Image: machineImage, NetworkID: infra.NetworkID, Zone: zone, Tags: tags,
+		Volumes: volumes,
 	})
 	if err != nil {
 		return worker.Machine{}, err
@@ -96,4 +103,27 @@ func (Provider) Machine(
 	}
 	maps.Copy(labels, cfg.NodeLabels)
 	return worker.Machine{Provider: v1alpha1.Type, Spec: *spec, NodeLabels: labels}, nil
+}
+
+const (
+	// kubeletPath is the kubelet's directory, dataPath has those of all other data volumes, by their names.
+	kubeletPath = "/var/lib/kubelet"
+	dataPath    = "/mnt/data"
+)
+
+// volumesOf are the data volumes of a pool.
+func volumesOf(pool *extensionsv1alpha1.WorkerPool) ([]v1alpha1.MachineVolume, error) {
+	var out []v1alpha1.MachineVolume
+	for _, v := range pool.DataVolumes {
+		size, err := resource.ParseQuantity(v.Size)
+		if err != nil {
+			return nil, fmt.Errorf("size of data volume %q: invalid value: %q: %w", v.Name, v.Size, err)
+		}
+		at := path.Join(dataPath, v.Name)
+		if v.Name == ptr.Deref(pool.KubeletDataVolumeName, "") {
+			at = kubeletPath
+		}
+		out = append(out, v1alpha1.MachineVolume{Name: v.Name, SizeBytes: size.Value(), Path: at})
+	}
+	return out, nil
 }

@@ -2,8 +2,10 @@ package worker
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +14,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/extension"
 	"hortus.dev/hortus/local/cloud"
+	"hortus.dev/hortus/local/provider/v1alpha1"
 )
 
 // images is a registry: a message says why an image is not ready.
@@ -53,5 +56,30 @@ func TestMachinesWaitForTheKubeletOfTheirVersion(t *testing.T) {
 		if got != tc.want || cloud.CodeOf(err) != tc.code {
 			t.Errorf("%s: Prepare() = %q, %v, want %q, code %q", name, got, err, tc.want, tc.code)
 		}
+	}
+}
+
+func TestVolumesOfAPool(t *testing.T) {
+	pool := &extensionsv1alpha1.WorkerPool{
+		DataVolumes: []extensionsv1alpha1.DataVolume{
+			{Name: "kubelet", Size: "10Gi"},
+			{Name: "scratch", Size: "5Gi"},
+		},
+		KubeletDataVolumeName: ptr.To("kubelet"),
+	}
+	want := []v1alpha1.MachineVolume{
+		{Name: "kubelet", SizeBytes: 10 << 30, Path: "/var/lib/kubelet"},
+		{Name: "scratch", SizeBytes: 5 << 30, Path: "/mnt/data/scratch"},
+	}
+	got, err := volumesOf(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("volumesOf() mismatch (-want +got):\n%s", diff)
+	}
+	pool.DataVolumes[0].Size = "ten"
+	if _, err := volumesOf(pool); err == nil || !strings.Contains(err.Error(), `"ten"`) {
+		t.Errorf("volumesOf() error for a size that is no quantity: %v", err)
 	}
 }

@@ -105,16 +105,19 @@ func (w *world) written(s *corev1beta1.Shoot) map[string]upgrade.Workload {
 		w.seed.Name, "seed", w.namespace, "garden-example", string(s.UID), "uid",
 		advertised(w.t, deployments.Items), "240.0.0.1", image.Hortus(), "hortus.dev/hortus:version")
 	out := map[string]upgrade.Workload{}
-	add := func(kind, name string, template *corev1.PodTemplateSpec) {
+	add := func(kind, name string, template *corev1.PodTemplateSpec, imagesInPlace bool) {
 		workload, err := upgrade.WorkloadOf(template, names)
 		w.must(err)
+		workload.ImagesInPlace = imagesInPlace
 		out[kind+" `"+name+"`"] = workload
 	}
 	for i := range deployments.Items {
-		add("Deployment", deployments.Items[i].Name, &deployments.Items[i].Spec.Template)
+		add("Deployment", deployments.Items[i].Name, &deployments.Items[i].Spec.Template, false)
 	}
 	for i := range sets.Items {
-		add("StatefulSet", sets.Items[i].Name, &sets.Items[i].Spec.Template)
+		// The gardenlet changes the images of the pods of etcd, which it would otherwise have to delete.
+		inPlace := sets.Items[i].Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+		add("StatefulSet", sets.Items[i].Name, &sets.Items[i].Spec.Template, inPlace)
 	}
 	return out
 }
