@@ -25,8 +25,8 @@ const (
 	// shootBound and gardenBound are the longest times without an acknowledged write during an upgrade of a landscape.
 	// The local cloud restarts, which has name server and load balancers. The garden has one API server, and its
 	// machine, whose etcd runs in the image of Hortus, restarts with a new version. Usually these are 5 and 60 s; on a
-	// machine with slow page faults they were up to 15 and 120 s. The rest is for a busy machine.
-	shootBound  = time.Minute
+	// machine with slow page faults they were up to 36 and 120 s. The rest is for a busy machine.
+	shootBound  = 2 * time.Minute
 	gardenBound = 4 * time.Minute
 )
 

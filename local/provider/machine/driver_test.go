@@ -32,6 +32,15 @@ func codeOf(err error) codes.Code {
 	return codes.OK
 }
 
+// dataOf is the content of the Secret of a MachineClass.
+func dataOf(c *cloudtest.Cloud) map[string][]byte {
+	return map[string][]byte{
+		credentials.KeyEndpoint: []byte(c.Config.Endpoint), credentials.KeyAccessKey: []byte(c.Config.AccessKey),
+		credentials.KeySecretKey: []byte(c.Config.SecretKey), credentials.KeyCA: []byte(c.Config.CA),
+		keyUserData: []byte("data"),
+	}
+}
+
 func TestDriver(t *testing.T) {
 	ctx := context.Background()
 	c := cloudtest.Start(t, cloudtest.Options{})
@@ -45,11 +54,7 @@ func TestDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	class := &machinev1alpha1.MachineClass{Provider: "local", ProviderSpec: runtime.RawExtension{Raw: raw}}
-	secret := &corev1.Secret{Data: map[string][]byte{
-		credentials.KeyEndpoint: []byte(c.Config.Endpoint), credentials.KeyAccessKey: []byte(c.Config.AccessKey),
-		credentials.KeySecretKey: []byte(c.Config.SecretKey), credentials.KeyCA: []byte(c.Config.CA),
-		keyUserData: []byte("data"),
-	}}
+	secret := &corev1.Secret{Data: dataOf(c)}
 	m := &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
 
 	if _, err := d.GetMachineStatus(ctx,
@@ -108,11 +113,7 @@ func TestMachinesHaveDataVolumes(t *testing.T) {
 		}
 		return &machinev1alpha1.MachineClass{Provider: "local", ProviderSpec: runtime.RawExtension{Raw: raw}}
 	}
-	secret := &corev1.Secret{Data: map[string][]byte{
-		credentials.KeyEndpoint: []byte(c.Config.Endpoint), credentials.KeyAccessKey: []byte(c.Config.AccessKey),
-		credentials.KeySecretKey: []byte(c.Config.SecretKey), credentials.KeyCA: []byte(c.Config.CA),
-		keyUserData: []byte("data"),
-	}}
+	secret := &corev1.Secret{Data: dataOf(c)}
 	kubelet := v1alpha1.MachineVolume{Name: "kubelet", SizeBytes: 1 << 30, Path: "/var/lib/kubelet"}
 	scratch := v1alpha1.MachineVolume{Name: "scratch", SizeBytes: 2 << 30, Path: "/mnt/data/scratch"}
 	network := c.Network(t, "n", "10.9.0.0/24")
@@ -189,23 +190,17 @@ func TestDriverRefuses(t *testing.T) {
 	ctx := context.Background()
 	c := cloudtest.Start(t, cloudtest.Options{})
 	d := &Driver{Clock: clock.RealClock{}, Cloud: CloudFor(&credentials.Clients{}, func(*cloud.Client) {})}
-	good := func() map[string][]byte {
-		return map[string][]byte{
-			credentials.KeyEndpoint: []byte(c.Config.Endpoint), credentials.KeyAccessKey: []byte(c.Config.AccessKey),
-			credentials.KeySecretKey: []byte(c.Config.SecretKey), credentials.KeyCA: []byte(c.Config.CA),
-		}
-	}
 	for name, tc := range map[string]struct {
 		provider, spec string
 		data           map[string][]byte
 		want           codes.Code
 	}{
-		"a class of another provider":         {provider: "other", spec: "{}", data: good(), want: codes.InvalidArgument},
-		"a specification that does not parse": {provider: "local", spec: "x", data: good(), want: codes.InvalidArgument},
+		"a class of another provider":         {provider: "other", spec: "{}", data: dataOf(c), want: codes.InvalidArgument},
+		"a specification that does not parse": {provider: "local", spec: "x", data: dataOf(c), want: codes.InvalidArgument},
 		"incomplete credentials": {
 			provider: "local", spec: "{}", data: map[string][]byte{}, want: codes.Unauthenticated,
 		},
-		"a class without tags": {provider: "local", spec: "{}", data: good(), want: codes.InvalidArgument},
+		"a class without tags": {provider: "local", spec: "{}", data: dataOf(c), want: codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := d.ListMachines(ctx, &driver.ListMachinesRequest{
