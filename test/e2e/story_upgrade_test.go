@@ -157,12 +157,16 @@ func gardenletOf(t *testing.T, seed string) string {
 	return file
 }
 
-// awaitSeedReady waits until no condition of a Seed is bad.
+// awaitSeedReady waits until a Seed has conditions, and none of them is bad.
 func awaitSeedReady(t *testing.T, seed string) {
 	t.Helper()
 	eventually(t, "Seed "+seed+" is ready", func() error {
-		for condition := range strings.Lines(kubectl(t, kubeconfigOf("garden"), "get", "seed", seed, "-o",
-			`jsonpath={range .status.conditions[*]}{.type} {.status} {.message}{"\n"}{end}`)) {
+		conditions := kubectl(t, kubeconfigOf("garden"), "get", "seed", seed, "-o",
+			`jsonpath={range .status.conditions[*]}{.type} {.status} {.message}{"\n"}{end}`)
+		if conditions == "" {
+			return errors.New("it has no conditions")
+		}
+		for condition := range strings.Lines(conditions) {
 			if fields := strings.Fields(condition); len(fields) > 1 && fields[1] != "True" {
 				return errors.New(strings.TrimSpace(condition))
 			}
