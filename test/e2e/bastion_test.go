@@ -128,7 +128,7 @@ func admitsOnlyItsRanges(t *testing.T, garden, kubeconfig, shoot string) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	in := func(args ...string) string { return kubectl(t, garden, append([]string{"-n", projectNS}, args...)...) }
-	in("wait", "bastion", bastion, "--for=condition=BastionReady", "--timeout=3m")
+	in("wait", "bastion", bastion, "--for=condition=BastionReady", withPatience)
 	address := net.JoinHostPort(in("get", "bastion", bastion, "-o", "jsonpath={.status.ingress.ip}"), "22")
 	dial := func(as ssh.Signer) (*ssh.Client, error) {
 		return ssh.Dial("tcp", address, &ssh.ClientConfig{

@@ -20,6 +20,17 @@ import (
 func checkCare(t *testing.T) {
 	giveConditionsTime(t, seedOf(t, "two"), 10*time.Second, "EveryNodeReady", "SystemComponentsHealthy")
 	awaitShoot(t, "two", "conditions and constraints to be True", allWell)
+	conditions := []string{"EveryNodeReady", "SystemComponentsHealthy"}
+	has := func(condition, status string) func(*unstructured.Unstructured) bool {
+		return func(o *unstructured.Unstructured) bool {
+			return conditionOf(o, "conditions", condition)["status"] == status
+		}
+	}
+	states := map[string]func(*unstructured.Unstructured) bool{}
+	for _, condition := range conditions {
+		states[condition+" is Progressing"] = has(condition, "Progressing")
+	}
+	seen := watchShoot(t, "two", states)
 	kubeconfig := shootKubeconfig(t, "two")
 	node := nodeOfPool(t, kubeconfig, "large").Name
 	applyTestdata(t, kubeconfig, "webhook.yaml", "")
@@ -29,24 +40,16 @@ func checkCare(t *testing.T) {
 	}
 	kubectl(t, kubeconfig, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-dns", "--wait=false")
 
-	conditions := []string{"EveryNodeReady", "SystemComponentsHealthy"}
-	progressing := map[string]bool{}
 	shoot := awaitShoot(t, "two", "the conditions to be False", func(o *unstructured.Unstructured) bool {
-		bad := 0
-		for _, name := range conditions {
-			switch conditionOf(o, "conditions", name)["status"] {
-			case "Progressing":
-				progressing[name] = true
-			case "False":
-				bad++
+		for _, condition := range conditions {
+			if !has(condition, "False")(o) {
+				return false
 			}
 		}
-		return bad == len(conditions) && conditionOf(o, "constraints", "HibernationPossible")["status"] == "False"
+		return conditionOf(o, "constraints", "HibernationPossible")["status"] == "False"
 	})
-	for _, name := range conditions {
-		if !progressing[name] {
-			t.Errorf("%s was not Progressing before it became False", name)
-		}
+	for state := range states {
+		seen(t, state)
 	}
 	for _, want := range []struct{ list, name, status, text string }{
 		{"conditions", "APIServerAvailable", "True", ""},
@@ -157,7 +160,7 @@ func writeGardenletConfig(t *testing.T, seed, config string) {
 	kubeconfig := adminOf(seed)
 	kubectl(t, kubeconfig, "-n", "garden", "patch", "configmap", "gardenlet-config", "--type=merge", "-p", string(patch))
 	kubectl(t, kubeconfig, "-n", "garden", "rollout", "restart", "deployment/gardenlet")
-	kubectl(t, kubeconfig, "-n", "garden", "rollout", "status", "deployment/gardenlet", "--timeout=120s")
+	kubectl(t, kubeconfig, "-n", "garden", "rollout", "status", "deployment/gardenlet", withPatience)
 }
 
 // conditionOf returns a condition or constraint of an object's status; empty if the status has none of this type.

@@ -66,7 +66,7 @@ func TestLandscape(t *testing.T) {
 			t.Errorf("progress is %s", progress)
 		}
 		kubeconfig := shootKubeconfig(t, "demo")
-		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
+		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", withPatience)
 		if out := kubectl(t, kubeconfig, "version"); !strings.Contains(out, "Server Version: v1.36.3") {
 			t.Errorf("kubectl version says:\n%s", out)
 		}
@@ -89,7 +89,7 @@ func TestLandscape(t *testing.T) {
 			return nil
 		})
 		kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", withPatience)
 		pods := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o",
 			"jsonpath={.items[*].metadata.name}"))
 		nodes := strings.Fields(kubectl(t, kubeconfig, "get", "pods", "-l", "app=echo", "-o",

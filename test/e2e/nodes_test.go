@@ -43,8 +43,8 @@ func checkUserContainerd(t *testing.T) {
 	if out, err := applyText(t, kubeconfig, manifest); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	kubectl(t, kubeconfig, "rollout", "status", "daemonset/node-files", "--timeout=120s")
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "--timeout=120s")
+	kubectl(t, kubeconfig, "rollout", "status", "daemonset/node-files", withPatience)
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", withPatience)
 
 	applyTestdata(t, kubeconfig, "mirrored.yaml", "")
 	eventually(t, "the runtime to be unknown before a restart", func() error {
@@ -55,7 +55,7 @@ func checkUserContainerd(t *testing.T) {
 		return nil
 	})
 	restartContainerd(t, kubeconfig)
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/runtime", "--timeout=120s")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/runtime", withPatience)
 }
 
 // registryCredentials are a node's credentials for pulling images.
@@ -79,7 +79,7 @@ func registryCredentials(t *testing.T, node string) string {
 func checkRollingUpdate(t *testing.T) {
 	kubeconfig := shootKubeconfig(t, "two")
 	applyTestdata(t, kubeconfig, "guarded.yaml", "")
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/guarded", "--timeout=120s")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/guarded", withPatience)
 	rolled, kept := nodeOfPool(t, kubeconfig, "pool"), nodeOfPool(t, kubeconfig, "large")
 	instance := instanceOf(t, kept.Name)
 
@@ -124,7 +124,7 @@ func checkRollingUpdate(t *testing.T) {
 	restartContainerd(t, kubeconfig) // Containerd has to read the remaining files of the users again.
 	kubectl(t, kubeconfig, "delete", "pod", "mirrored", "runtime")
 	applyTestdata(t, kubeconfig, "mirrored.yaml", "")
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "pod/runtime", "--timeout=120s")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/mirrored", "pod/runtime", withPatience)
 }
 
 // checkRotationLeavesNodes begins a rotation of CAs that does not replace nodes: logs and shells of their pods still

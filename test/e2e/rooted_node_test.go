@@ -68,7 +68,7 @@ func checkRootedNode(t *testing.T) {
 		kubectl(t, admin, "-n", "kube-system", "delete", "--wait=false",
 			"deployment/strong", "serviceaccount/strong", "clusterrolebinding/strong")
 	})
-	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", "--timeout=120s")
+	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", withPatience)
 
 	root := rootOf(t, mine.Name)
 	agentCert, agentKey := pairOf(t, filepath.Join(root, "var/lib/gardener-node-agent/credentials/kubeconfig"))
@@ -106,7 +106,7 @@ func checkRootedNode(t *testing.T) {
 	}
 
 	kubectl(t, admin, "-n", "kube-system", "delete", "pod", "-l", "app=strong")
-	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", "--timeout=120s")
+	kubectl(t, admin, "-n", "kube-system", "rollout", "status", "deployment/strong", withPatience)
 	on := kubectl(t, admin, "-n", "kube-system", "get", "pods", "-l", "app=strong", "-o",
 		"jsonpath={.items[*].spec.nodeName}")
 	if strings.TrimSpace(on) != other.Name {
@@ -153,7 +153,7 @@ func checkCertificatesAreOwn(t *testing.T, admin, mine, other string, credential
 			continue
 		}
 		condition := map[bool]string{true: "Approved", false: "Denied"}[try.may]
-		if out, err := kubectlE(t, admin, "wait", "--for=condition="+condition, "csr/"+name, "--timeout=60s"); err != nil {
+		if out, err := kubectlE(t, admin, "wait", "--for=condition="+condition, "csr/"+name, withPatience); err != nil {
 			t.Errorf("%s asks for a certificate of %s, which is not %s: %v\n%s", try.who, try.what, strings.ToLower(condition),
 				err, out)
 		}
@@ -211,10 +211,10 @@ func checkServingCertificatesAreOwn(t *testing.T, admin, kubelet string, mine, o
 				return err
 			}
 			if try.denied == "" {
-				kubectl(t, admin, "wait", "--for=condition=Approved", "csr/"+name, "--timeout=60s")
+				kubectl(t, admin, "wait", "--for=condition=Approved", "csr/"+name, withPatience)
 				return nil
 			}
-			kubectl(t, admin, "wait", "--for=condition=Denied", "csr/"+name, "--timeout=60s")
+			kubectl(t, admin, "wait", "--for=condition=Denied", "csr/"+name, withPatience)
 			message := kubectl(t, admin, "get", "csr", name, "-o", "jsonpath={.status.conditions[0].message}")
 			if !strings.Contains(message, try.denied) {
 				return fmt.Errorf("denied since %s, want %s", message, try.denied)

@@ -40,7 +40,7 @@ func checkContainerRuntime(t *testing.T) {
 		t.Errorf("ContainerRuntimes are %q, want %q", got, want)
 	}
 	applyTestdata(t, kubeconfig, "sandboxed.yaml", "")
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/sandboxed", "--timeout=120s")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/sandboxed", withPatience)
 	if got := kubectl(t, kubeconfig, "get", "pod", "sandboxed", "-o", "jsonpath={.spec.nodeName}"); got != node.Name {
 		t.Errorf("the pod is on node %s, want %s of pool %s", got, node.Name, pool)
 	}
@@ -55,7 +55,7 @@ func checkContainerRuntime(t *testing.T) {
 		t.Errorf("the kernel of a pod without the RuntimeClass is %s", got)
 	}
 
-	kubectl(t, kubeconfig, "delete", "pod", "sandboxed", "--timeout=120s")
+	kubectl(t, kubeconfig, "delete", "pod", "sandboxed", withPatience)
 	request(`[]`)
 	if got := objects(); got != "" {
 		t.Errorf("ContainerRuntimes after their removal from the pool: %s", got)

@@ -36,7 +36,7 @@ func checkKubeProxyKeepsServices(t *testing.T) {
 	}
 	reach()
 	kubectl(t, garden, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-proxy")
-	kubectl(t, garden, "-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=120s")
+	kubectl(t, garden, "-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", withPatience)
 	eventually(t, "the first comparison", func() error {
 		out, err := inMachine("wget -q -O - http://127.0.0.1:10249/metrics")
 		if err != nil {
@@ -136,7 +136,7 @@ func checkGardenletRenews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, garden, "wait", "--for=condition=Denied", "csr/"+name, "--timeout=60s")
+	kubectl(t, garden, "wait", "--for=condition=Denied", "csr/"+name, withPatience)
 }
 
 // adminKubeconfigRequest writes a request for an administrator's kubeconfig.

@@ -53,7 +53,7 @@ func TestConditionsOfAControlPlane(t *testing.T) {
 	}
 	t.Cleanup(func() { kubectl(t, seed, "-n", namespace, "delete", "resourcequota", "full", "--ignore-not-found") })
 	kubectl(t, seed, "-n", namespace, "wait", "resourcequota/full", "--for=jsonpath={.status.hard.pods}=0",
-		"--timeout=2m")
+		withPatience)
 	kubectl(t, seed, "-n", namespace, "delete", "pods", "-l", "app=kube-controller-manager", "--wait=false")
 	storeAs(t, kubeconfig, definition, "v1")
 	storeAs(t, kubeconfig, definition, "v2")

@@ -118,7 +118,7 @@ func checkInnerShoot(t *testing.T, inner string, meanwhile func(t *testing.T, na
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	kubectl(t, inner, "-n", innerNamespace, "wait", "shoot/"+name,
-		"--for=jsonpath={.status.lastOperation.state}=Succeeded", "--timeout=15m")
+		"--for=jsonpath={.status.lastOperation.state}=Succeeded", withPatience)
 	if since, announced := staleTimes(t, inner, "inner"); since != "" || announced != "" {
 		t.Errorf("with a Shoot, the Project is stale since %q, to be deleted at %q", since, announced)
 	}
@@ -128,14 +128,14 @@ func checkInnerShoot(t *testing.T, inner string, meanwhile func(t *testing.T, na
 		t.Fatal(err)
 	}
 	readdress(t, kubeconfig, "api."+name+".inner.local.hortus.dev")
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=5m")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", withPatience)
 	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=5m")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", withPatience)
 
 	meanwhile(t, name)
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=5m")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", withPatience)
 	kubectl(t, inner, "-n", innerNamespace, "annotate", "shoot", name, "confirmation.gardener.cloud/deletion=true")
-	kubectl(t, inner, "-n", innerNamespace, "delete", "shoot", name, "--timeout=15m")
+	kubectl(t, inner, "-n", innerNamespace, "delete", "shoot", name, withPatience)
 }
 
 // checkUpgrades upgrades the releases of garden and gardenlet with a Shoot. The new configuration of the gardenlet
@@ -187,7 +187,7 @@ func checkUpgrades(t *testing.T, inner, name string, upgradeGarden, upgradeGarde
 		return nil
 	})
 	kubectl(t, inner, "-n", innerNamespace, "wait", "shoot/"+name,
-		"--for=jsonpath={.status.lastOperation.state}=Succeeded", "--timeout=5m")
+		"--for=jsonpath={.status.lastOperation.state}=Succeeded", withPatience)
 	if now := operationsOf(t, inner, name); now != before+1 {
 		t.Errorf("the Shoot has begun %d operations, want %d", now, before+1)
 	}
@@ -225,7 +225,7 @@ func controlPlane(t *testing.T, inner, name string) string {
 func removeInnerSeed(t *testing.T, inner string) {
 	t.Helper()
 	kubectl(t, inner, "annotate", "seed", innerSeedName, "confirmation.gardener.cloud/deletion=true")
-	kubectl(t, inner, "delete", "seed", innerSeedName, "--timeout=15m")
+	kubectl(t, inner, "delete", "seed", innerSeedName, withPatience)
 }
 
 // nodeRange is the range of the nodes of a Shoot of the landscape.

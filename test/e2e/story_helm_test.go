@@ -66,7 +66,7 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		if !strings.Contains(out, "STATUS: deployed") {
 			t.Errorf("helm %s says:\n%s", verb, out)
 		}
-		kubectl(t, kubeconfig, "wait", "--for=condition=Available", "apiservice", "--timeout=10m",
+		kubectl(t, kubeconfig, "wait", "--for=condition=Available", "apiservice", withPatience,
 			"-l", "!kube-aggregator.kubernetes.io/automanaged")
 	}
 	certificates := func(t *testing.T) (version string) {
@@ -82,7 +82,7 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		if out, err := applyText(t, kubeconfig, innerGarden); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
-		kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", "--timeout=10m")
+		kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", withPatience)
 	})
 	step(t, "bad input is refused with its field", func(t *testing.T) {
 		out, err := applyText(t, kubeconfig, strings.ReplaceAll(innerGarden, "name: inner", "name: much-too-long"))
@@ -137,9 +137,9 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		if !strings.Contains(used, "certificate-signing-request") {
 			t.Errorf("the token may be used once more: %s", used)
 		}
-		kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=create", "--timeout=10m")
+		kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=create", withPatience)
 		for _, c := range []string{"GardenletReady", "SeedSystemComponentsHealthy", "ExtensionsReady", "BackupBucketsReady"} {
-			kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=condition="+c, "--timeout=10m")
+			kubectl(t, kubeconfig, "wait", "seed/"+innerSeedName, "--for=condition="+c, withPatience)
 		}
 	})
 	step(t, "a Shoot runs on it, which upgrades leave alone", func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestGardenIsInstalledByHelm(t *testing.T) {
 		if now := certificates(t); now != made {
 			t.Errorf("the Secrets of certificates and key were in versions %s, are in %s", made, now)
 		}
-		kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", "--timeout=10m")
+		kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", withPatience)
 		var kept struct{ Helm map[string]any }
 		out := kubectl(t, kubeconfig, "get", "controllerdeployments.v1.core.gardener.cloud", "kept", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &kept); err != nil || kept.Helm["rawChart"] != "a2VwdA==" {
@@ -250,11 +250,11 @@ func checkStaleProject(t *testing.T, kubeconfig string) {
 	kubectl(t, kubeconfig, "patch", "project", name, "--subresource=status", "--type=merge", "-p",
 		fmt.Sprintf(`{"status": {"staleSinceTimestamp": %q, "staleAutoDeleteTimestamp": %q}}`,
 			now.Add(-25*time.Hour).Format(time.RFC3339), now.Add(-time.Hour).Format(time.RFC3339)))
-	kubectl(t, kubeconfig, "wait", "project/"+name, "--for=delete", "--timeout=10m")
+	kubectl(t, kubeconfig, "wait", "project/"+name, "--for=delete", withPatience)
 	if out := kubectl(t, kubeconfig, "get", "namespace", namespace, "--ignore-not-found", "-o", "name"); out != "" {
 		t.Errorf("the Project is gone, its namespace is not: %s", out)
 	}
-	kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", "--timeout=1m")
+	kubectl(t, kubeconfig, "wait", "project/inner", "--for=jsonpath={.status.phase}=Ready", withPatience)
 }
 
 // staleTimes are the times since which a Project is stale and at which it will be deleted; empty for none.
@@ -294,7 +294,7 @@ func defineKindsOf(t *testing.T, kubeconfig, group string) {
 		if out, err := applyText(t, kubeconfig, string(text)); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
-		kubectl(t, kubeconfig, "wait", "--for=condition=Established", "crd", definition.Name, "--timeout=1m")
+		kubectl(t, kubeconfig, "wait", "--for=condition=Established", "crd", definition.Name, withPatience)
 	}
 }
 

@@ -190,7 +190,7 @@ func costly(t *testing.T, kubeconfig string) {
 		t.Fatalf("apply the workload: %v\n%s", err, out)
 	}
 	kubectl(t, kubeconfig, "patch", "service", "echo", "-p", `{"spec":{"type":"LoadBalancer"}}`)
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=10m")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", withPatience)
 	publicAddress(t, kubeconfig, "echo")
 }
 

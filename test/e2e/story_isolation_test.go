@@ -70,7 +70,7 @@ func TestTenantsReachNothingElse(t *testing.T) {
 	made.Wait()
 	metricsStayInside(t, seed, noded)
 	memoryIsBounded(t, seed, noded)
-	kubectl(t, seed, "wait", "--for=condition=Ready", "pod/canary", "--timeout=5m")
+	kubectl(t, seed, "wait", "--for=condition=Ready", "pod/canary", withPatience)
 
 	targets := forbidden(t, seed, noded)
 	for _, shoot := range []string{nodeless, noded} {
@@ -426,7 +426,7 @@ func allowed(t *testing.T, nodeless, noded string) {
 		t.Fatalf("apply the workload: %v\n%s", err, out)
 	}
 	kubectl(t, noded, "patch", "service", "echo", "-p", `{"spec":{"type":"LoadBalancer"}}`)
-	kubectl(t, noded, "rollout", "status", "deployment/echo", "--timeout=10m")
+	kubectl(t, noded, "rollout", "status", "deployment/echo", withPatience)
 	address := publicAddress(t, noded, "echo")
 	for _, path := range []string{"services/http:echo:80", "pods/http:" + firstPod(t, noded) + ":8080"} {
 		eventually(t, path+" answers through the tunnel", func() error {

@@ -49,7 +49,7 @@ func TestMachinesThatFail(t *testing.T) {
 	}
 	applyTestdata(t, kubeconfig, "unwilling.yaml", "")
 	for _, deployment := range []string{"on-dying", "unwilling", "needed"} {
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, "--timeout=120s")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, withPatience)
 	}
 	for budget, want := range map[string]string{"unwilling": "1 of 1, 0 may go", "few": "1 of 2, 0 may go"} {
 		eventually(t, "the budget "+budget+" to hold its pods", func() error {
@@ -118,12 +118,12 @@ func TestMachinesThatFail(t *testing.T) {
 		seen(t, "the budget that holds up a drain is named")
 		for pool, deployment := range map[string]string{"held": "unwilling", "patient": "needed"} {
 			awaitReplacement(t, kubeconfig, name, pool, first[pool].Name)
-			kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, "--timeout=120s")
+			kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, withPatience)
 		}
 	})
 	step(t, "a node that dies is replaced", func(t *testing.T) {
 		awaitReplacementBefore(t, died.Add(beforeDefaults), kubeconfig, name, "dying", first["dying"].Name)
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-dying", "--timeout=120s")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-dying", withPatience)
 	})
 	step(t, "a machine that never joins is replaced", func(t *testing.T) {
 		seen(t, "the machine that does not join is named")

@@ -17,7 +17,7 @@ func TestShootBecomesASeed(t *testing.T) {
 	garden := kubeconfigOf("garden")
 	wait := func(t *testing.T, args ...string) {
 		t.Helper()
-		kubectl(t, garden, append([]string{"wait", "--timeout=15m"}, args...)...)
+		kubectl(t, garden, append([]string{"wait", withPatience}, args...)...)
 	}
 	refused := func(t *testing.T, want string, args ...string) {
 		t.Helper()
@@ -47,10 +47,10 @@ func TestShootBecomesASeed(t *testing.T) {
 		if t.Failed() && os.Getenv(keepLandscape) != "" {
 			return
 		}
-		kubectl(t, garden, "-n", "garden", "delete", "managedseed", name, "--ignore-not-found", "--timeout=15m")
+		kubectl(t, garden, "-n", "garden", "delete", "managedseed", name, "--ignore-not-found", withPatience)
 		confirm(t)
-		kubectl(t, garden, "-n", "garden", "delete", "shoot", name, "--timeout=15m")
-		kubectl(t, garden, "-n", "garden", "delete", "credentialsbinding", "local", "--timeout=5m")
+		kubectl(t, garden, "-n", "garden", "delete", "shoot", name, withPatience)
+		kubectl(t, garden, "-n", "garden", "delete", "credentialsbinding", "local", withPatience)
 	})
 
 	step(t, "a configuration that a gardenlet does not accept is reported", func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestShootBecomesASeed(t *testing.T) {
 	step(t, "a Shoot runs on it", func(t *testing.T) {
 		awaitSucceeded(t, within)
 		kubeconfig := shootKubeconfig(t, within)
-		kubectl(t, kubeconfig, "wait", "node", "--all", "--for=condition=Ready", "--timeout=5m")
-		kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=5m")
+		kubectl(t, kubeconfig, "wait", "node", "--all", "--for=condition=Ready", withPatience)
+		kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", withPatience)
 		// Through the tunnel of the inner control plane.
 		kubectl(t, kubeconfig, "-n", "kube-system", "logs", "deployment/coredns")
 	})
@@ -110,7 +110,7 @@ func TestShootBecomesASeed(t *testing.T) {
 	})
 	step(t, "the Seed and its gardenlet are removed with the ManagedSeed", func(t *testing.T) {
 		deleteShoot(t, within)
-		kubectl(t, garden, "-n", "garden", "delete", "managedseed", name, "--timeout=15m")
+		kubectl(t, garden, "-n", "garden", "delete", "managedseed", name, withPatience)
 		if out := kubectl(t, garden, "get", "seed", name, "--ignore-not-found", "-o", "name"); out != "" {
 			t.Errorf("%s is still there", out)
 		}

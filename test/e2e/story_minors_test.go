@@ -40,7 +40,7 @@ func TestMinorsByMaintenance(t *testing.T) {
 	awaitSucceeded(t, name)
 	kubeconfig := shootKubeconfig(t, name)
 	applyTestdata(t, kubeconfig, "guarded.yaml", "")
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/guarded", "--timeout=10m")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/guarded", withPatience)
 	pods := dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
 	before := nodesOfPool(t, kubeconfig, "pool")
 	w := startWriter(t, kubeconfig)

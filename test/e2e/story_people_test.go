@@ -35,7 +35,7 @@ func TestPeople(t *testing.T) {
 	}
 	may(t, "alice", "create", "-f", file)
 	kubectl(t, garden, "-n", namespace, "wait", "shoot", shoot, "--for=jsonpath={.status.lastOperation.state}=Succeeded",
-		"--timeout=5m")
+		withPatience)
 
 	step(t, "each role reads and changes what it may", func(t *testing.T) {
 		for _, user := range []string{"olga", "alice", "bob"} {
@@ -134,13 +134,13 @@ func TestPeople(t *testing.T) {
 		mayNot(t, "carol", "delete", "project", project)
 		may(t, "olga", "annotate", "project", project, "confirmation.gardener.cloud/deletion=true")
 		may(t, "olga", "delete", "project", project, "--wait=false")
-		kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Terminating", "--timeout=60s")
+		kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Terminating", withPatience)
 		if deleted := may(t, "alice", "get", "shoot", shoot, "-o", "jsonpath={.metadata.deletionTimestamp}"); deleted != "" {
 			t.Error("the Shoot is deleted with its project, without a confirmation")
 		}
 		may(t, "alice", "annotate", "shoot", shoot, "confirmation.gardener.cloud/deletion=true")
 		may(t, "alice", "delete", "shoot", shoot, "--wait=false")
-		kubectl(t, garden, "wait", "project", project, "--for=delete", "--timeout=7m")
+		kubectl(t, garden, "wait", "project", project, "--for=delete", withPatience)
 		if out := kubectl(t, garden, "get", "namespace", namespace, "--ignore-not-found", "-o", "name"); out != "" {
 			t.Errorf("the project is gone, its namespace is not: %s", out)
 		}
@@ -159,7 +159,7 @@ func TestRolesOfMembers(t *testing.T) {
 		member("carol", "uam"), member("sam", "serviceaccountmanager"), member("erik", "extension:"+extensionRole))
 	t.Cleanup(func() {
 		kubectl(t, garden, "annotate", "project", project, "confirmation.gardener.cloud/deletion=true")
-		kubectl(t, garden, "delete", "project", project, "--timeout=5m")
+		kubectl(t, garden, "delete", "project", project, withPatience)
 	})
 	in.awaitAccess(t, "bob", "get", "shoots")
 	in.awaitAccess(t, "sam", "get", "serviceaccounts")
@@ -266,7 +266,7 @@ func createProject(t *testing.T, project, namespace string, members ...string) {
 	if out, err := applyText(t, garden, manifest); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s")
+	kubectl(t, garden, "wait", "project", project, "--for=jsonpath={.status.phase}=Ready", withPatience)
 }
 
 // member of a project, as JSON.

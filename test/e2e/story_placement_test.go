@@ -42,7 +42,7 @@ func TestSystemComponentsKeepTheirPlace(t *testing.T) {
 		// Without the setting, the scheduler would place new replicas on the node without pods.
 		for _, deployment := range []string{"coredns", "vpn-shoot"} {
 			kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "restart", "deployment/"+deployment)
-			kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/"+deployment, "--timeout=180s")
+			kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/"+deployment, withPatience)
 		}
 		node := nodeOfPool(t, kubeconfig, "apart")
 		out := kubectl(t, kubeconfig, "-n", "kube-system", "get", "pods", "-o", "json",

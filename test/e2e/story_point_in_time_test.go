@@ -53,12 +53,12 @@ func TestPointInTimeRestore(t *testing.T) {
 
 	// Credentials are the present ones, nodes are the same, and everything works.
 	kubectl(t, shootKubeconfig(t, name), "get", "namespaces")
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "nodes", "--all", withPatience)
 	if now := kubectl(t, kubeconfig, "get", "nodes", "-o", "jsonpath={.items[*].metadata.uid}"); now != nodes {
 		t.Errorf("nodes were %s and are %s", nodes, now)
 	}
 	kubectl(t, kubeconfig, "run", "after", "--image=hortus.dev/echo:1.0.0", "--restart=Never")
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/after", "--timeout=120s")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/after", withPatience)
 	for revision, reason := range map[string]string{
 		"999999999": "no backup reaches",
 		"1":         "the Shoot was not completely created", // The backups include the initial, empty etcd.

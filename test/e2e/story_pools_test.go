@@ -169,14 +169,14 @@ func TestPoolsRollOnRequest(t *testing.T) {
 			_, asked := o.GetAnnotations()[task]
 			return !asked && succeeded(o)
 		})
-		kubectl(t, pools.kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+		kubectl(t, pools.kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", withPatience)
 		if after := uids(); after == before {
 			t.Errorf("the pods of CoreDNS are still %s", after)
 		}
 	})
 	step(t, "rotations that have reached all pools are completed; former credentials are refused", func(t *testing.T) {
 		applyTestdata(t, pools.kubeconfig, "on-steady.yaml", "")
-		kubectl(t, pools.kubeconfig, "rollout", "status", "deployment/on-steady", "--timeout=120s")
+		kubectl(t, pools.kubeconfig, "rollout", "status", "deployment/on-steady", withPatience)
 		before := nodeOfPool(t, pools.kubeconfig, "steady")
 		// No node of this pool has followed the rotations yet, as during a drain that takes long.
 		answersOnSteady(t, pools.kubeconfig)
@@ -208,7 +208,7 @@ func TestPoolsRollOnRequest(t *testing.T) {
 		// The kubelet and the node agent of that node have credentials that the API server still accepts: a new pod starts,
 		// and a new setting arrives.
 		kubectl(t, pools.kubeconfig, "rollout", "restart", "deployment/on-steady")
-		kubectl(t, pools.kubeconfig, "rollout", "status", "deployment/on-steady", "--timeout=120s")
+		kubectl(t, pools.kubeconfig, "rollout", "status", "deployment/on-steady", withPatience)
 		awaitShoot(t, name, "conditions and constraints to be True", allWell)
 	})
 }

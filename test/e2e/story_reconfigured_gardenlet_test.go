@@ -154,7 +154,7 @@ func repairsWebhook(t *testing.T, shoot, kubeconfig string) {
 	// The ReplicaSet controller retries failed creations of pods at growing intervals, but at once after a change.
 	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "replicasets", "-l", "k8s-app=kube-dns",
 		"example.com/try=again")
-	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", withPatience)
 	kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
 	awaitShoot(t, shoot, "conditions and constraints to be True", allWell)
 }

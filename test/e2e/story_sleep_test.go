@@ -41,7 +41,7 @@ func TestSleepAndDeletion(t *testing.T) {
 			t.Fatalf("apply the workload: %v\n%s", err, out)
 		}
 		kubectl(t, kubeconfig, "patch", "service", "echo", "-p", `{"spec":{"type":"LoadBalancer"}}`)
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=10m")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", withPatience)
 		address = publicAddress(t, kubeconfig, "echo")
 		answer(t, "http://"+address)
 		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "load-balancers": 1, "dns": 2})
@@ -105,7 +105,7 @@ func TestSleepAndDeletion(t *testing.T) {
 		if is := kubectl(t, kubeconfig, "get", "configmap", "before", "-o", "jsonpath={.data.is}"); is != "there" {
 			t.Errorf("the ConfigMap from before the hibernation has %q", is)
 		}
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=10m")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", withPatience)
 		if now := publicAddress(t, kubeconfig, "echo"); now != address {
 			t.Errorf("the Service was at %s and is at %s", address, now)
 		}
@@ -190,9 +190,9 @@ func applyClingy(t *testing.T, kubeconfig string) {
 		return nil
 	})
 	for _, deployment := range []string{"keeper", "kept"} {
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, "--timeout=10m")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, withPatience)
 	}
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/stuck", "pod/deaf", "--timeout=10m")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/stuck", "pod/deaf", withPatience)
 }
 
 // cling creates objects that block a deletion, and tries to delete one.
@@ -200,7 +200,7 @@ func cling(t *testing.T, kubeconfig string) {
 	t.Helper()
 	applyClingy(t, kubeconfig)
 	kubectl(t, kubeconfig, "rollout", "restart", "deployment/keeper")
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/keeper", "--timeout=10m")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/keeper", withPatience)
 	if starts := kubectl(t, kubeconfig, "exec", "deployment/keeper", "--", "cat", "/data/starts"); strings.Count(starts,
 		"\n") != 2 {
 		t.Errorf("the volume has not been kept from one pod to the next; it has notes of these starts:\n%s", starts)

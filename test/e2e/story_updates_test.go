@@ -69,7 +69,7 @@ func TestUpdatesOfNodes(t *testing.T) {
 		}
 	}
 	for _, pool := range pools {
-		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-"+pool.name, "--timeout=120s")
+		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-"+pool.name, withPatience)
 	}
 	// check the nodes of all pools, and how many are still the first ones.
 	check := func(t *testing.T, nodeIsNew func(corev1.NodeSystemInfo) bool, stay func(pool int) int) {

@@ -54,7 +54,7 @@ func TestReleaseIsUpgraded(t *testing.T) {
 	awaitVersion(t, name, last.Version)
 	kubeconfig := shootKubeconfig(t, name)
 	kubectl(t, kubeconfig, "apply", "-f", "examples/workload.yaml")
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", "--timeout=120s")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/echo", withPatience)
 	nodes, pods := nodeUIDs(t, kubeconfig), podStarts(t, kubeconfig)
 	control, oldGardenlet := controlPlanePods(t, name), gardenletOf(t, seed)
 	inGarden, inShoot := startGardenWriter(t), startWriter(t, kubeconfig)
@@ -94,7 +94,7 @@ func TestReleaseIsUpgraded(t *testing.T) {
 		writer := startWriter(t, kubeconfig)
 		writer.during(t, "the Shoot", shootBound, func() {
 			kubectl(t, adminOf(seed), "replace", "-f", oldGardenlet)
-			kubectl(t, adminOf(seed), "-n", "garden", "rollout", "status", "deployment/gardenlet", "--timeout=180s")
+			kubectl(t, adminOf(seed), "-n", "garden", "rollout", "status", "deployment/gardenlet", withPatience)
 			patchShoot(t, name, `{"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"90m"}}}}`)
 			awaitVersion(t, name, last.Version)
 		})

@@ -62,7 +62,7 @@ func TestVolumesOutliveNodes(t *testing.T) {
 	step(t, "a pod writes to a volume of the cloud", func(t *testing.T) {
 		applyTestdata(t, kubeconfig, "durable.yaml", "")
 		started(t)
-		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/spare", "--timeout=10m")
+		kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/spare", withPatience)
 		cloudHas(t, name, map[string]int{"instances": 1, "networks": 1, "dns": 2, "volumes": 2 + 2})
 	})
 	step(t, "the machine has its data volumes", func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestWaysIntoShoot(t *testing.T) {
 	newShoot(t, "shoot.yaml", name)
 	kubeconfig, admin := shootKubeconfig(t, name), adminOf("local-1")
 	applyTestdata(t, kubeconfig, "inside.yaml", "")
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/inside", "--timeout=10m")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/inside", withPatience)
 
 	step(t, "logs, commands and forwarded ports use the tunnel", func(t *testing.T) {
 		eventually(t, "a log", func() error {
@@ -112,7 +112,7 @@ func checkDirectAccess(t *testing.T, kubeconfig, shoot string) {
 			t.Errorf("pod %s: KUBERNETES_SERVICE_HOST is %q, want %q", pod, got, want)
 		}
 	}
-	kubectl(t, kubeconfig, "-n", "kube-system", "wait", "--for=condition=Ready", "pod/direct", "--timeout=10m")
+	kubectl(t, kubeconfig, "-n", "kube-system", "wait", "--for=condition=Ready", "pod/direct", withPatience)
 	id := kubectl(t, kubeconfig, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
 	const request = "exec /echo get --token-file /var/run/secrets/kubernetes.io/serviceaccount/token " +
 		"https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/api/v1/namespaces/kube-system"
@@ -125,7 +125,7 @@ func checkDirectAccess(t *testing.T, kubeconfig, shoot string) {
 	})
 	// The first pods may be older than the webhook.
 	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "restart", "deployment/coredns")
-	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=10m")
+	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "deployment/coredns", withPatience)
 	eventually(t, "DNS servers that use the name", func() error {
 		hosts := kubectl(t, kubeconfig, "-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-dns", "-o",
 			"jsonpath={range .items[*]}{"+variable+"};{end}")
@@ -211,7 +211,7 @@ func asksPods(t *testing.T, kubeconfig string) {
 		return nil
 	})
 
-	kubectl(t, kubeconfig, "wait", "--for=condition=Available", "apiservice/v1.echo.example.com", "--timeout=10m")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Available", "apiservice/v1.echo.example.com", withPatience)
 	eventually(t, "an object of the aggregated API", func() error {
 		out, err := kubectlE(t, kubeconfig, "get", "echoes.v1.echo.example.com", "hello", "-o",
 			"jsonpath={.metadata.name} {.from}")
@@ -241,7 +241,7 @@ func serveTLS(t *testing.T, kubeconfig string) {
 	if out, err := applyText(t, kubeconfig, filled); err != nil {
 		t.Fatalf("apply served.yaml: %v\n%s", err, out)
 	}
-	kubectl(t, kubeconfig, "rollout", "status", "deployment/served", "--timeout=10m")
+	kubectl(t, kubeconfig, "rollout", "status", "deployment/served", withPatience)
 }
 
 func testdata(t *testing.T, file string) string {
@@ -300,7 +300,7 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 	kubectl(t, kubeconfig, "-n", "kube-system", "create", "serviceaccount", "late")
 	// Controllers retry failed creations of pods at growing intervals, but at once after a change.
 	kubectl(t, kubeconfig, "-n", "kube-system", "annotate", "daemonset", "late", "example.com/try=again")
-	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "daemonset/late", "--timeout=10m")
+	kubectl(t, kubeconfig, "-n", "kube-system", "rollout", "status", "daemonset/late", withPatience)
 	waits("UnreadyNodeCriticalPods", "kube-system/held")
 	eventually(t, "the held pod to become ready", func() error {
 		if out, err := kubectlE(t, kubeconfig, "-n", "kube-system", "exec", "held", "--", "touch",
@@ -318,7 +318,7 @@ func waitsForCritical(t *testing.T, kubeconfig, shoot string) {
 		}
 		return nil
 	})
-	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/ordinary", "--timeout=10m")
+	kubectl(t, kubeconfig, "wait", "--for=condition=Ready", "pod/ordinary", withPatience)
 	awaitNodeEvent(t, kubeconfig, node, "NodeCriticalComponentsReady", "")
 	if hasTaint(t, kubeconfig, node) {
 		t.Error("the node accepts pods, but has the taint")

@@ -36,6 +36,9 @@ const (
 // and only ends runs that are stuck.
 const patience = 20 * time.Minute
 
+// withPatience is patience for kubectl, whose own limit is 30 s or none.
+const withPatience = "--timeout=20m"
+
 // shoots is the only part of the API that a client has to know: none of our types is used.
 var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
 
