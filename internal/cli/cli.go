@@ -16,6 +16,7 @@ import (
 	"hortus.dev/hortus/internal/diff"
 	etcdbackup "hortus.dev/hortus/internal/etcdbackup/command"
 	etcdmember "hortus.dev/hortus/internal/etcdmember/command"
+	"hortus.dev/hortus/internal/explain"
 	"hortus.dev/hortus/internal/gardenlet"
 	"hortus.dev/hortus/internal/gateway"
 	"hortus.dev/hortus/internal/lint"
@@ -68,6 +69,7 @@ func NewCommand() *cobra.Command {
 	add("people",
 		backup.NewCommand(),
 		diff.NewCommand(),
+		explain.NewCommand(),
 		garden.NewCommand(),
 		kubeconfig.NewCommand(),
 		lint.NewCommand(),

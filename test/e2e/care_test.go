@@ -74,6 +74,18 @@ func checkCare(t *testing.T) {
 		}
 	}
 
+	explanation := hortus(t, "explain", "two", "-n", projectNS)
+	for _, want := range []string{
+		"Condition EveryNodeReady", "Node " + node + " (Shoot): It is cordoned", "kubectl uncordon " + node,
+		"Condition SystemComponentsHealthy", "Deployment coredns (Shoot, namespace kube-system)",
+		`failed calling webhook "pods.nobody.example.com"`, "Constraint HibernationPossible",
+		"To do: Correct or delete the webhook",
+	} {
+		if !strings.Contains(explanation, want) {
+			t.Errorf("explain does not say %q:\n%s", want, explanation)
+		}
+	}
+
 	kubectl(t, kubeconfig, "delete", "validatingwebhookconfiguration", "nobody")
 	kubectl(t, kubeconfig, "uncordon", node)
 	// The ReplicaSet controller retries failed creations of pods at growing intervals, but at once after a change.

@@ -73,6 +73,15 @@ func TestConditionsOfAControlPlane(t *testing.T) {
 			{"constraints", converting, "False", "CRDsWithProblematicConversionWebhooks", definition},
 			{"constraints", "HibernationPossible", "True", "NoProblematicWebhooks", ""},
 		})
+		out := hortus(t, "explain", name, "-n", projectNS, "-o", "json", "--seed-kubeconfig", seed)
+		for _, want := range []string{
+			`"Deployment"`, `"kube-controller-manager"`, "Pods cannot be created: ", "exceeded quota: full", expiring,
+			"rotate-ca-start", converting, "status.storedVersions",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("explain does not say %q:\n%s", want, out)
+			}
+		}
 	})
 	step(t, "a reconciliation waits for what is wrong", func(t *testing.T) {
 		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=reconcile")

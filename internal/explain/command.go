@@ -1,0 +1,188 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	"hortus.dev/hortus/internal/cli/kubeconfig"
+	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/plan"
+)
+
+const (
+	// requestTimeout bounds each request: a server that does not answer is part of the explanation.
+	requestTimeout = 10 * time.Second
+	// accessFor is how long the credentials for the Shoot last; the minimum.
+	accessFor = 10 * time.Minute
+)
+
+type command struct {
+	access         garden.Access
+	namespace      string
+	output         string
+	seedKubeconfig string
+
+	config *rest.Config // Of the garden.
+	scheme *runtime.Scheme
+}
+
+// NewCommand returns 'hortus explain'.
+func NewCommand() *cobra.Command {
+	c := &command{}
+	cmd := &cobra.Command{
+		Use:   "explain SHOOT...",
+		Short: "Say why a Shoot is not as it should be, and what to do",
+		Long: `Say for each condition, constraint and error of a Shoot why, from the Shoot down to the pod, the machine or the
+call of the cloud, and what to do about it. Nothing is changed.
+
+Owners of the Shoot see what the garden and the Shoot itself know: its nodes, and its system components. What is
+wrong in the control plane is shown to operators, who have a kubeconfig of the Seed. On the machine of a landscape,
+that of the landscape is used.`,
+		Example: `  hortus explain demo -n garden-dev
+  hortus explain demo -n garden-dev -o yaml
+  hortus explain demo -n garden-dev --seed-kubeconfig seed.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error { return c.run(cmd, names) },
+	}
+	c.access.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "garden-dev", "namespace of the Shoot's project")
+	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().StringVar(&c.seedKubeconfig, "seed-kubeconfig", "",
+		"kubeconfig of the Shoot's Seed; empty means that of the landscape of this machine, if it has the control plane")
+	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc("output", formats); err != nil {
+		panic(err) // The flag is defined above.
+	}
+	return cmd
+}
+
+func (c *command) run(cmd *cobra.Command, names []string) error {
+	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
+		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
+	}
+	var err error
+	if c.config, err = c.access.RESTConfig(); err != nil {
+		return err
+	}
+	if c.scheme, err = newScheme(); err != nil {
+		return err
+	}
+	api, err := c.client(c.config)
+	if err != nil {
+		return fmt.Errorf("connect to the garden: %w", err)
+	}
+	explanations := []*Explanation{}
+	var errs []error
+	for _, name := range names {
+		facts, err := readGarden(cmd.Context(), api, c.namespace, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.readSeed(cmd.Context(), facts)
+		c.readShoot(cmd.Context(), facts)
+		explanations = append(explanations, Of(facts, time.Now()))
+	}
+	if c.output != "table" {
+		errs = append(errs, plan.Encode(cmd.OutOrStdout(), c.output, explanations))
+	} else {
+		errs = append(errs, writeText(cmd.OutOrStdout(), explanations, time.Now()))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *command) client(config *rest.Config) (client.Client, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = requestTimeout
+	return client.New(config, client.Options{Scheme: c.scheme})
+}
+
+// readSeed adds the facts of the control plane.
+func (c *command) readSeed(ctx context.Context, f *Facts) {
+	if f.Shoot.Spec.SeedName == nil || f.Shoot.Status.TechnicalID == "" {
+		return
+	}
+	seed, err := c.seed(ctx, f.Shoot)
+	if err == nil {
+		f.ControlPlane, err = readControlPlane(ctx, seed, f.Shoot.Status.TechnicalID)
+	}
+	if err != nil {
+		f.ControlPlane = nil
+		f.Unread = append(f.Unread, fmt.Sprintf("The control plane: %v", err))
+	}
+}
+
+// seed is the cluster that has the control plane of the Shoot.
+func (c *command) seed(ctx context.Context, shoot *corev1beta1.Shoot) (client.Client, error) {
+	paths := []string{c.seedKubeconfig}
+	if c.seedKubeconfig == "" {
+		var err error
+		if paths, err = filepath.Glob(garden.KubeconfigPath(c.access.StateDir, "*")); err != nil {
+			return nil, err
+		}
+	}
+	var errs []error
+	for _, path := range paths {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		seed, err := c.client(config)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if has, err := hasControlPlane(ctx, seed, shoot); has {
+			return seed, nil
+		} else if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if c.seedKubeconfig != "" && len(errs) == 0 {
+		return nil, fmt.Errorf("--seed-kubeconfig: invalid value: %q (the cluster has no control plane of this Shoot)",
+			c.seedKubeconfig)
+	}
+	if len(errs) == 0 {
+		return nil, errors.New("it needs --seed-kubeconfig, the kubeconfig of an operator of the Seed")
+	}
+	return nil, errors.Join(errs...)
+}
+
+// readShoot adds the facts of the Shoot itself.
+func (c *command) readShoot(ctx context.Context, f *Facts) {
+	if f.Shoot.Status.IsHibernated || f.Shoot.Status.TechnicalID == "" {
+		return
+	}
+	data, err := kubeconfig.Shoot(ctx, c.config, f.Shoot.Namespace, f.Shoot.Name, true, accessFor)
+	if err == nil {
+		f.Cluster, err = c.cluster(ctx, data)
+	}
+	if err != nil {
+		f.Cluster = nil
+		f.Unread = append(f.Unread, fmt.Sprintf("The Shoot itself: %v", err))
+	}
+}
+
+func (c *command) cluster(ctx context.Context, kubeconfig []byte) (*Cluster, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	shoot, err := c.client(config)
+	if err != nil {
+		return nil, err
+	}
+	return readCluster(ctx, shoot)
+}
