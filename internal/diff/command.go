@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,7 @@ type Diff struct {
 	Name      string   `json:"name"`
 	Fields    []Field  `json:"fields"`
 	Pools     []Pool   `json:"pools"`
+	Restarts  []Part   `json:"restarts"` // Parts of the control plane.
 	Notes     []string `json:"notes,omitempty"`
 	Warnings  []string `json:"warnings,omitempty"` // Of the API server.
 }
@@ -52,10 +54,10 @@ func NewCommand() *cobra.Command {
 	c := &command{}
 	cmd := &cobra.Command{
 		Use:   "diff",
-		Short: "Show what an edit of a Shoot would do to its machines, before it is made",
+		Short: "Show what an edit of a Shoot would do to its control plane and machines, before it is made",
 		Long: `Show what "kubectl apply" of manifests of Shoots would do: whether the API server refuses it, which fields
-change, and which worker pools are rolled, updated in place, or kept. Nothing is changed; the API server applies
-the edit in a dry run.
+change, which parts of the control plane get new pods, and which worker pools are rolled, updated in place, or kept.
+Nothing is changed; the API server applies the edit in a dry run.
 
 Operations that annotations request, such as rollout-workers, are not shown.`,
 		Example: `  hortus diff -f shoot.yaml
@@ -162,12 +164,21 @@ func (c *command) diff(ctx context.Context, api client.Client, shoot *manifest.O
 	if err != nil {
 		return nil, err
 	}
-	out := &Diff{Namespace: shoot.Namespace, Name: shoot.Name, Notes: notes(before, after)}
+	out := &Diff{Namespace: shoot.Namespace, Name: shoot.Name, Notes: notes(before, after), Restarts: []Part{}}
 	if was != nil {
 		out.Fields = fields("spec", was["spec"], is["spec"])
 	}
+	if before != nil && !asleep(before) && !asleep(after) {
+		former, _, _ := unstructured.NestedMap(was, "spec")
+		edited, _, _ := unstructured.NestedMap(is, "spec")
+		out.Restarts = append(out.Restarts, Restarts(former, edited)...)
+	}
 	out.Pools, err = Of(before, after)
 	return out, err
+}
+
+func asleep(s *corev1beta1.Shoot) bool {
+	return s.Spec.Hibernation != nil && ptr.Deref(s.Spec.Hibernation.Enabled, false)
 }
 
 // notes are what a person has to know besides the changes.
@@ -175,16 +186,13 @@ func notes(before, after *corev1beta1.Shoot) (out []string) {
 	if before == nil {
 		return []string{"the Shoot does not exist yet"}
 	}
-	asleep := func(s *corev1beta1.Shoot) bool {
-		return s.Spec.Hibernation != nil && ptr.Deref(s.Spec.Hibernation.Enabled, false)
-	}
 	switch {
 	case asleep(before) && asleep(after):
-		out = append(out, "the Shoot is hibernated: it has no machines until it wakes up")
+		out = append(out, "the Shoot is hibernated: it has no machines and no control plane until it wakes up")
 	case asleep(after):
-		out = append(out, "the Shoot hibernates: all machines are deleted")
+		out = append(out, "the Shoot hibernates: all machines are deleted, and the control plane stops")
 	case asleep(before):
-		out = append(out, "the Shoot wakes up: all pools get new machines")
+		out = append(out, "the Shoot wakes up: all pools get new machines, and the control plane starts")
 	}
 	if before.Status.ObservedGeneration != before.Generation {
 		out = append(out, "former edits of the Shoot are not reconciled yet; their effects are not shown")
@@ -215,6 +223,12 @@ func writeTable(out io.Writer, diffs []*Diff) error {
 			for _, f := range d.Fields {
 				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Path, text(f.Before), text(f.After))
 			}
+		}
+		if len(d.Restarts) > 0 {
+			fmt.Fprint(w, "\nCONTROL PLANE\tEFFECT\tREASONS\n")
+		}
+		for _, part := range d.Restarts {
+			fmt.Fprintf(w, "%s\treplaced\t%s\n", part.Name, strings.Join(part.Reasons, "; "))
 		}
 		if len(d.Pools) == 0 {
 			continue

@@ -129,3 +129,52 @@ func TestFields(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestRestarts(t *testing.T) {
+	type spec = map[string]any
+	workers := spec{"workers": []any{spec{"name": "pool"}}}
+	for name, test := range map[string]struct {
+		before, after spec
+		want          []Part
+	}{
+		"nothing": {spec{"purpose": "testing"}, spec{"purpose": "production"}, nil},
+		"a version": {
+			spec{"provider": workers, "kubernetes": spec{"version": "1.36.1"}},
+			spec{"provider": workers, "kubernetes": spec{"version": "1.36.3"}},
+			[]Part{
+				{"kube-apiserver", []string{"spec.kubernetes.version"}},
+				{"kube-controller-manager", []string{"spec.kubernetes.version"}},
+				{"kube-scheduler", []string{"spec.kubernetes.version"}},
+			},
+		},
+		"a version, without workers": {
+			spec{"kubernetes": spec{"version": "1.36.1"}}, spec{"kubernetes": spec{"version": "1.36.3"}},
+			[]Part{
+				{"kube-apiserver", []string{"spec.kubernetes.version"}},
+				{"kube-controller-manager", []string{"spec.kubernetes.version"}},
+			},
+		},
+		"fields without effect": {
+			spec{"kubernetes": spec{}},
+			spec{"kubernetes": spec{"kubeAPIServer": spec{"autoscaling": spec{"minAllowed": spec{"cpu": "1"}}}}}, nil,
+		},
+		"two fields, of which one has no effect": {
+			spec{"kubernetes": spec{"kubeAPIServer": spec{"eventTTL": "1h"}}},
+			spec{"kubernetes": spec{"kubeAPIServer": spec{"eventTTL": "2h", "enableAnonymousAuthentication": false}}},
+			[]Part{{"kube-apiserver", []string{"spec.kubernetes.kubeAPIServer.eventTTL"}}},
+		},
+		"three members": {
+			spec{}, spec{"controlPlane": spec{"highAvailability": spec{"failureTolerance": spec{"type": "node"}}}},
+			[]Part{
+				{"etcd-main", []string{"spec.controlPlane.highAvailability"}},
+				{"kube-apiserver", []string{"spec.controlPlane.highAvailability"}},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(test.want, Restarts(test.before, test.after)); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}

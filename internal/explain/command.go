@@ -23,6 +23,8 @@ import (
 const (
 	// requestTimeout bounds each request: a server that does not answer is part of the explanation.
 	requestTimeout = 10 * time.Second
+	// noticeAfter is how long a part may take before a notice says what is being read.
+	noticeAfter = 2 * time.Second
 	// accessFor is how long the credentials for the Shoot last; the minimum.
 	accessFor = 10 * time.Minute
 )
@@ -90,8 +92,17 @@ func (c *command) run(cmd *cobra.Command, names []string) error {
 			errs = append(errs, err)
 			continue
 		}
+		slow := func(what string) *time.Timer {
+			return time.AfterFunc(noticeAfter, func() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "Reading %s of %s/%s ...\n", what, c.namespace, name)
+			})
+		}
+		notice := slow("the control plane")
 		c.readSeed(cmd.Context(), facts)
+		notice.Stop()
+		notice = slow("nodes and system components")
 		c.readShoot(cmd.Context(), facts)
+		notice.Stop()
 		explanations = append(explanations, Of(facts, time.Now()))
 	}
 	if c.output != "table" {

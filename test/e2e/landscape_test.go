@@ -75,6 +75,7 @@ func TestLandscape(t *testing.T) {
 	step(t, "a gardenlet replaces its certificate while it runs", checkGardenletRenews)
 	step(t, "the plan tells what will happen to it", checkPlan)
 	step(t, "effects of edits are known before they are made", checkDiff)
+	step(t, "an edit restarts what was said before", checkRestarts)
 	step(t, "a maintenance can be asked for at once", checkMaintenance)
 	step(t, "a second machine joins and pods of both answer each other by DNS name", func(t *testing.T) {
 		kubectl(t, garden, "-n", projectNS, "patch", "shoot", "demo", "--type=json", "-p",

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"errors"
 	"os"
 	"os/exec"
@@ -50,6 +51,38 @@ func checkDiff(t *testing.T) {
 	if after := generationOf(t, "demo"); after != before {
 		t.Errorf("the Shoot has generation %s, and had %s", after, before)
 	}
+}
+
+// checkRestarts makes an edit, and compares the pods of the control plane that are replaced with those that were said.
+func checkRestarts(t *testing.T) {
+	const version, part = `version: "1.36"`, "kube-controller-manager"
+	edited := strings.Replace(example(t, "shoot.yaml"), version,
+		version+"\n    kubeControllerManager: {nodeMonitorGracePeriod: 50s}", 1)
+	var said []struct {
+		Restarts []struct {
+			Name    string
+			Reasons []string
+		}
+	}
+	out := hortus(t, "diff", "-f", fileWith(t, edited), "-o", "json")
+	if err := json.Unmarshal([]byte(out), &said); err != nil || len(said) != 1 || len(said[0].Restarts) != 1 ||
+		said[0].Restarts[0].Name != part {
+		t.Fatalf("the edit restarts %+v, want %s: %v", said, part, err)
+	}
+	before := controlPlanePods(t, "demo")
+	if out, err := applyText(t, kubeconfigOf("garden"), edited); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	awaitSucceeded(t, "demo")
+	eventually(t, "the former pod is gone", func() error {
+		for workload, pods := range controlPlanePods(t, "demo") {
+			replaced := !slices.Equal(pods, before[workload])
+			if expected := strings.Contains(workload, part); len(pods) != len(before[workload]) || replaced != expected {
+				return fmt.Errorf("%s has pods %v, and had %v", workload, pods, before[workload])
+			}
+		}
+		return nil
+	})
 }
 
 func generationOf(t *testing.T, shoot string) string {

@@ -29,7 +29,7 @@ var stories struct {
 }
 
 // recovery is how long a landscape may take to recover from the faults of the previous story.
-const recovery = 3 * time.Minute
+const recovery = 8 * time.Minute
 
 // story declares that a test needs a landscape, and which part of it.
 func story(t *testing.T, uses part) {
