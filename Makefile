@@ -103,7 +103,7 @@ fuzz: recorder ## Try random input on everything that reads what others write; t
 # test-long runs every story, and checks that gardenlets have no right that none of them uses. Others are: many rolls
 # of pools, faults that last, rotations that wait, versions that are built first, moves of whole seeds, gardens on
 # clusters of their own, other versions of Hortus.
-STORIES = TestLandscape|TestRandomEdits|TestRolesOfMembers|TestCredentialsAreRotatedWhileAClientWrites|TestLostEtcdVolumeIsRestored|TestOwnExtensionsMove|TestExtensionsReachTheGarden|TestChartsComeFromRegistries
+STORIES = TestLandscape|TestRandomEdits|TestRolesOfMembers|TestCredentialsAreRotatedWhileAClientWrites|TestLostEtcdVolumeIsRestored|TestOwnExtensionsMove|TestExampleExtension|TestWebhooksOfAnExtension|TestExtensionsReachTheGarden|TestChartsComeFromRegistries
 # Stories do not depend on their order.
 GO_TEST_LANDSCAPE = CGO_ENABLED=0 go test -tags $(TAGS),landscape -count=1 -shuffle=on -timeout 80m -v ./test/e2e/...
 

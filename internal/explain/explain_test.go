@@ -110,3 +110,13 @@ func TestSentence(t *testing.T) {
 		}
 	}
 }
+
+func TestUnsupportedOutput(t *testing.T) {
+	cmd := NewCommand()
+	cmd.SetArgs([]string{"demo", "--output", "xml"})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	want := `--output: unsupported value: "xml" (table, json, yaml)`
+	if err := cmd.Execute(); err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}

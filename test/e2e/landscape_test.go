@@ -26,6 +26,11 @@ import (
 func TestLandscape(t *testing.T) {
 	garden := kubeconfigOf("garden")
 	hortus(t, "down")
+	t.Cleanup(func() { // The Shoots of a landscape that has failed would take processor time from the other stories.
+		if t.Failed() && os.Getenv(keepLandscape) == "" {
+			hortus(t, "down")
+		}
+	})
 	before := observeHost(t)
 
 	step(t, "up can be interrupted", checkInterrupt)
