@@ -22,10 +22,11 @@ const sideBySide = 3
 
 // longStories take longer than 300 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
-	"TestConditionsHaveThresholds", "TestEncryptionAtRest", "TestErrorsOfTheCloud", "TestGardenIsInstalledByHelm",
-	"TestHibernationEndsUpdatesInPlace", "TestNodesOfTwoPools", "TestPoolsRollOnRequest",
+	"TestConditionsHaveThresholds", "TestEncryptionAtRest", "TestErrorsOfTheCloud", "TestExampleExtension",
+	"TestGardenIsInstalledByHelm", "TestHibernationEndsUpdatesInPlace", "TestNodesOfTwoPools", "TestPoolsRollOnRequest",
 	"TestRandomEditsRollAsPredicted", "TestShootBecomesASeed", "TestShootsAreDeletedInAnyState", "TestSleepAndDeletion",
 	"TestStatusIsAccurate", "TestTenantsReachNothingElse", "TestUpdatesInPlace", "TestWaysIntoShoot",
+	"TestWebhooksOfAnExtension",
 }
 
 // rank decides which story gets a free slot.
