@@ -215,12 +215,8 @@ func conditions(shoot *corev1beta1.Shoot, causes *causes) (out []Problem) {
 	return out
 }
 
-// constraintActions are what owners do about constraints, if their codes do not say it.
+// constraintActions are what owners do about constraints that have no error codes.
 var constraintActions = map[corev1beta1.ConditionType]string{
-	corev1beta1.ShootHibernationPossible: "Correct or delete the webhook that the message names. Until then a hibernated " +
-		"Shoot may not wake up.",
-	corev1beta1.ShootMaintenancePreconditionsSatisfied: "Correct or delete the webhook that the message names. Until then " +
-		"maintenance may fail.",
 	corev1beta1.ShootCACertificateValiditiesAcceptable: "Rotate the certificate authorities " +
 		"(gardener.cloud/operation=rotate-ca-start, later rotate-ca-complete).",
 	corev1beta1.ShootManualInPlaceWorkersUpdated: "Select nodes of the pools that the message names, and they are updated.",
@@ -235,10 +231,10 @@ func constraints(shoot *corev1beta1.Shoot) (out []Problem) {
 		}
 		p := Problem{
 			Object: Object{InGarden, "Constraint", "", string(c.Type)}, Since: since(c.LastTransitionTime),
-			Message: fmt.Sprintf("%s: %s", c.Status, sentence(c.Message)), Action: constraintActions[c.Type],
+			Message: fmt.Sprintf("%s: %s", c.Status, sentence(c.Message)), Action: advice(c.Codes),
 		}
 		if p.Action == "" {
-			p.Action = advice(c.Codes)
+			p.Action = constraintActions[c.Type]
 		}
 		out = append(out, p)
 	}

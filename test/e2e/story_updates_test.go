@@ -51,6 +51,7 @@ func TestUpdatesOfNodes(t *testing.T) {
 		name        string
 		nodes, stay int
 	}{{"classic", 1, 0}, {"steady", 1, 1}, {"surging", 2, 1}}
+	awaitImage(t, "/v2/kube-apiserver/manifests/v1.36.1?ns=registry.k8s.io") // It may be built first.
 	applyShoot(t, "shoot-updates.yaml")
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
