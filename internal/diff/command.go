@@ -168,7 +168,7 @@ func (c *command) diff(ctx context.Context, api client.Client, shoot *manifest.O
 	if was != nil {
 		out.Fields = fields("spec", was["spec"], is["spec"])
 	}
-	if before != nil && !asleep(before) && !asleep(after) {
+	if before != nil && !before.HibernationEnabled() && !after.HibernationEnabled() {
 		former, _, _ := unstructured.NestedMap(was, "spec")
 		edited, _, _ := unstructured.NestedMap(is, "spec")
 		out.Restarts = append(out.Restarts, Restarts(former, edited)...)
@@ -177,21 +177,17 @@ func (c *command) diff(ctx context.Context, api client.Client, shoot *manifest.O
 	return out, err
 }
 
-func asleep(s *corev1beta1.Shoot) bool {
-	return s.Spec.Hibernation != nil && ptr.Deref(s.Spec.Hibernation.Enabled, false)
-}
-
 // notes are what a person has to know besides the changes.
 func notes(before, after *corev1beta1.Shoot) (out []string) {
 	if before == nil {
 		return []string{"the Shoot does not exist yet"}
 	}
 	switch {
-	case asleep(before) && asleep(after):
+	case before.HibernationEnabled() && after.HibernationEnabled():
 		out = append(out, "the Shoot is hibernated: it has no machines and no control plane until it wakes up")
-	case asleep(after):
+	case after.HibernationEnabled():
 		out = append(out, "the Shoot hibernates: all machines are deleted, and the control plane stops")
-	case asleep(before):
+	case before.HibernationEnabled():
 		out = append(out, "the Shoot wakes up: all pools get new machines, and the control plane starts")
 	}
 	if before.Status.ObservedGeneration != before.Generation {

@@ -15,6 +15,7 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component/managedresource"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // area is what a cause breaks.
@@ -182,7 +183,7 @@ func workloads(place Place, w *Workloads, now time.Time) (out []Problem) {
 			p.Message += " Pods cannot be created: " + sentence(each.Failure)
 		} else if event := w.newest(func(o *corev1.ObjectReference) bool { return each.concerns(o) }); event != nil {
 			p.Message += " " + sentence(event.Message)
-			p.Since = since(seen(event))
+			p.Since = since(metav1.NewTime(kube.EventTime(event)))
 		}
 		for i := range w.Pods {
 			if each.owns(&w.Pods[i]) {
@@ -221,23 +222,9 @@ func (w *Workload) concerns(o *corev1.ObjectReference) bool {
 func (w *Workloads) newest(about func(*corev1.ObjectReference) bool) (newest *corev1.Event) {
 	for i := range w.Warnings {
 		event := &w.Warnings[i]
-		at := seen(event)
-		if about(&event.InvolvedObject) && (newest == nil || at.After(seen(newest).Time)) {
+		if about(&event.InvolvedObject) && (newest == nil || kube.EventTime(event).After(kube.EventTime(newest))) {
 			newest = event
 		}
 	}
 	return newest
-}
-
-// seen is when an event occurred last, in whichever of its forms.
-func seen(e *corev1.Event) metav1.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return metav1.NewTime(e.Series.LastObservedTime.Time)
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp
-	case !e.EventTime.IsZero():
-		return metav1.NewTime(e.EventTime.Time)
-	}
-	return e.CreationTimestamp
 }

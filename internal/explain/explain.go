@@ -79,8 +79,7 @@ func state(shoot *corev1beta1.Shoot, now time.Time) string {
 }
 
 func notes(shoot *corev1beta1.Shoot, now time.Time) (out []string) {
-	hibernation := shoot.Spec.Hibernation
-	switch asleep := hibernation != nil && ptr.Deref(hibernation.Enabled, false); {
+	switch asleep := shoot.HibernationEnabled(); {
 	case asleep && shoot.Status.IsHibernated:
 		out = append(out, "The Shoot is hibernated: it has no machines, and its API server does not run.")
 	case asleep:

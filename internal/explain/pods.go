@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"hortus.dev/hortus/internal/kube"
 )
 
 // pod is why a pod is not ready; nil if it is.
@@ -30,7 +32,7 @@ func (w *Workloads) pod(place Place, p *corev1.Pod, now time.Time) *Problem {
 		problem.Message = "It has no node: " + sentence(scheduled.Message)
 		problem.Action = "Make room for it, or more nodes."
 	default:
-		problem.Message, problem.Action = w.containers(p)
+		problem.Message, problem.Action = w.containers(p, now)
 	}
 	return problem
 }
@@ -46,7 +48,7 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 
 // containers are why the first container that does not run is not ready, and what to do about it. The newest warning is
 // added, unless the state of the container says more.
-func (w *Workloads) containers(p *corev1.Pod) (message, action string) {
+func (w *Workloads) containers(p *corev1.Pod, now time.Time) (message, action string) {
 	warning := ""
 	about := func(o *corev1.ObjectReference) bool { return o.Kind == "Pod" && o.Name == p.Name }
 	if event := w.newest(about); event != nil {
@@ -57,34 +59,34 @@ func (w *Workloads) containers(p *corev1.Pod) (message, action string) {
 		if s.State.Terminated != nil && s.State.Terminated.ExitCode == 0 || s.Ready {
 			continue
 		}
-		return container(p, s, warning)
+		return container(p, s, warning, now)
 	}
 	for i := range p.Status.ContainerStatuses {
 		if s := &p.Status.ContainerStatuses[i]; !s.Ready {
-			return container(p, s, warning)
+			return container(p, s, warning, now)
 		}
 	}
 	return "It is not ready." + warning, ""
 }
 
-func container(p *corev1.Pod, s *corev1.ContainerStatus, warning string) (message, action string) {
-	logs := fmt.Sprintf("kubectl logs -n %s %s -c %s", p.Namespace, p.Name, s.Name)
-	if before := s.LastTerminationState.Terminated; before != nil && s.State.Terminated == nil {
-		ended := fmt.Sprintf("Container %s has ended %d times, with exit code %d last (%s).", s.Name, s.RestartCount,
+func container(p *corev1.Pod, s *corev1.ContainerStatus, warning string, now time.Time) (message, action string) {
+	logs := fmt.Sprintf("Read why: kubectl logs -n %s %s -c %s", p.Namespace, p.Name, s.Name)
+	before, waits, ended := s.LastTerminationState.Terminated, s.State.Waiting, s.State.Terminated
+	switch {
+	case ended != nil:
+		return fmt.Sprintf("Container %s has ended with exit code %d (%s).", s.Name, ended.ExitCode, ended.Reason), logs
+	case before != nil:
+		message = fmt.Sprintf("Container %s has ended %d times, with exit code %d last (%s).", s.Name, s.RestartCount,
 			before.ExitCode, before.Reason)
-		if s.State.Waiting != nil {
-			return ended, "Read why: " + logs + " --previous"
+		if waits == nil {
+			message += " It runs again, and is not ready." + warning
 		}
-		return ended + " It runs again, and is not ready." + warning, "Read why: " + logs + " --previous"
+		return message, logs + " --previous"
+	case waits == nil:
+		return fmt.Sprintf("Container %s runs, and is not ready.", s.Name) + warning, ""
 	}
-	switch waits := s.State.Waiting; {
-	case waits != nil && waits.Message != "":
-		return fmt.Sprintf("Container %s waits: %s: %s", s.Name, waits.Reason, sentence(waits.Message)), ""
-	case waits != nil:
-		return fmt.Sprintf("Container %s waits: %s.", s.Name, waits.Reason) + warning, ""
-	case s.State.Terminated != nil:
-		return fmt.Sprintf("Container %s has ended with exit code %d (%s).", s.Name, s.State.Terminated.ExitCode,
-			s.State.Terminated.Reason), "Read why: " + logs
+	if why, _ := kube.WaitingContainers([]corev1.Pod{*p}, now); why != "" {
+		return "It waits: " + sentence(why), ""
 	}
-	return fmt.Sprintf("Container %s runs, and is not ready.", s.Name) + warning, ""
+	return fmt.Sprintf("Container %s waits: %s.", s.Name, waits.Reason) + warning, ""
 }

@@ -61,7 +61,7 @@ func dropGonePools(shoot *corev1beta1.Shoot) {
 	if shoot.Status.Credentials == nil || shoot.Status.Credentials.Rotation == nil {
 		return
 	}
-	hibernated := shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)
+	hibernated := shoot.HibernationEnabled()
 	gone := func(p corev1beta1.PendingWorkersRollout) bool {
 		return hibernated || !slices.ContainsFunc(shoot.Spec.Provider.Workers,
 			func(w corev1beta1.Worker) bool { return w.Name == p.Name })
@@ -145,7 +145,7 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 		return // From here on the other seed is responsible.
 	}
 	s.MigrationStartTime = nil
-	s.IsHibernated = shoot.Spec.Hibernation != nil && ptr.Deref(shoot.Spec.Hibernation.Enabled, false)
+	s.IsHibernated = shoot.HibernationEnabled()
 	s.Conditions, s.Constraints = askCare(s.Conditions, now), askCare(s.Constraints, now)
 	finishRotation(s, now)
 }

@@ -16,6 +16,7 @@ import (
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // eventSource says which events in the control plane namespace are about what a step waits for.
@@ -121,7 +122,7 @@ func lastEvent(events []corev1.Event, w flow.Wait, now time.Time) flow.Event {
 	var last *corev1.Event
 	for i := range events {
 		e := &events[i]
-		if !source.has(e.InvolvedObject, w.Object) || eventTime(e).Before(now.Add(-w.For)) {
+		if !source.has(e.InvolvedObject, w.Object) || kube.EventTime(e).Before(now.Add(-w.For)) {
 			continue
 		}
 		if last == nil || later(e, last) > 0 {
@@ -131,7 +132,7 @@ func lastEvent(events []corev1.Event, w flow.Wait, now time.Time) flow.Event {
 	if last == nil {
 		return flow.Event{}
 	}
-	return flow.Event{At: eventTime(last), Text: eventText(last)}
+	return flow.Event{At: kube.EventTime(last), Text: eventText(last)}
 }
 
 // has reports whether an event about an object is about what a step waits for.
@@ -151,21 +152,8 @@ func later(a, b *corev1.Event) int {
 		}
 		return 0
 	}
-	return cmp.Or(eventTime(a).Compare(eventTime(b)), cmp.Compare(warning(a), warning(b)), cmp.Compare(a.Name, b.Name))
-}
-
-// eventTime is when an event has happened last.
-func eventTime(e *corev1.Event) time.Time {
-	at := e.LastTimestamp.Time
-	for _, t := range []time.Time{e.FirstTimestamp.Time, e.EventTime.Time} {
-		if t.After(at) {
-			at = t
-		}
-	}
-	if e.Series != nil && e.Series.LastObservedTime.After(at) {
-		at = e.Series.LastObservedTime.Time
-	}
-	return at
+	return cmp.Or(kube.EventTime(a).Compare(kube.EventTime(b)), cmp.Compare(warning(a), warning(b)),
+		cmp.Compare(a.Name, b.Name))
 }
 
 // maxEventMessage bounds the message of an event in the description of an operation.
