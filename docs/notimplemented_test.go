@@ -93,6 +93,9 @@ func warned() map[string][]string {
 	managed.Spec.Gardenlet.Config.Raw = []byte(`{"gardenClientConnection":
 		{"kubeconfig": "x", "kubeconfigSecret": {}, "bootstrapKubeconfig": {}}}`)
 	add("ManagedSeed", seedmanagementv1alpha1.WarningsManagedSeed(managed, nil))
+	gardenlet := filled[seedmanagementv1alpha1.Gardenlet]()
+	gardenlet.Spec.Config.Raw = managed.Spec.Gardenlet.Config.Raw
+	add("Gardenlet", seedmanagementv1alpha1.WarningsGardenlet(gardenlet, nil))
 	return out
 }
 

@@ -145,6 +145,13 @@ var Kinds = []Kind{
 		securityv1alpha1.ValidateCredentialsBinding, securityv1alpha1.ValidateCredentialsBindingUpdate),
 	simple(securityv1alpha1.SchemeGroupVersion.WithKind("WorkloadIdentity"), true, nil,
 		securityv1alpha1.ValidateWorkloadIdentity, securityv1alpha1.ValidateWorkloadIdentityUpdate),
+	simple(seedmanagementv1alpha1.SchemeGroupVersion.WithKind("Gardenlet"), true,
+		seedmanagementv1alpha1.SetDefaultsGardenlet,
+		seedmanagementv1alpha1.ValidateGardenlet, seedmanagementv1alpha1.ValidateGardenletUpdate).
+		withWarnings(func(object, old Object, _ Options) []string {
+			return seedmanagementv1alpha1.WarningsGardenlet(as[seedmanagementv1alpha1.Gardenlet](object),
+				as[seedmanagementv1alpha1.Gardenlet](old))
+		}),
 	managedSeed(),
 }
 
@@ -253,7 +260,10 @@ func managedSeed() Kind {
 	k.update = func(object, old Object, o Options) field.ErrorList {
 		return with(o).Update(as[seedmanagementv1alpha1.ManagedSeed](object), as[seedmanagementv1alpha1.ManagedSeed](old))
 	}
-	return k
+	return k.withWarnings(func(object, old Object, _ Options) []string {
+		return seedmanagementv1alpha1.WarningsManagedSeed(as[seedmanagementv1alpha1.ManagedSeed](object),
+			as[seedmanagementv1alpha1.ManagedSeed](old))
+	})
 }
 
 // controllerDeployment checks the older version of the kind as the API server does: by the version that is stored.

@@ -37,6 +37,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry/operations/bastion"
 	"hortus.dev/hortus/internal/apiserver/registry/security/credentialsbinding"
 	"hortus.dev/hortus/internal/apiserver/registry/security/workloadidentity"
+	"hortus.dev/hortus/internal/apiserver/registry/seedmanagement/gardenlet"
 	"hortus.dev/hortus/internal/apiserver/registry/seedmanagement/managedseed"
 	"hortus.dev/hortus/internal/apiserver/stored"
 )
@@ -89,6 +90,8 @@ func kinds(
 		security("WorkloadIdentity", workloadidentity.Kind(tokens)),
 		{seedmanagementv1alpha1.GroupName, "ManagedSeed", []string{seedmanagementv1alpha1.SchemeGroupVersion.Version},
 			managedseed.Kind()},
+		{seedmanagementv1alpha1.GroupName, "Gardenlet", []string{seedmanagementv1alpha1.SchemeGroupVersion.Version},
+			gardenlet.Kind()},
 		{operationsv1alpha1.GroupName, "Bastion", []string{operationsv1alpha1.SchemeGroupVersion.Version},
 			bastion.Kind(clock)},
 	}

@@ -37,6 +37,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/registry/operations/bastion"
 	"hortus.dev/hortus/internal/apiserver/registry/security/credentialsbinding"
 	"hortus.dev/hortus/internal/apiserver/registry/security/workloadidentity"
+	"hortus.dev/hortus/internal/apiserver/registry/seedmanagement/gardenlet"
 	"hortus.dev/hortus/internal/apiserver/registry/seedmanagement/managedseed"
 	"hortus.dev/hortus/internal/golden"
 )
@@ -119,6 +120,11 @@ func TestTablesOfAllKinds(t *testing.T) {
 	table(&out, exposureclass.Kind(), &corev1beta1.ExposureClass{ObjectMeta: a, Handler: "internet"})
 	table(&out, internalsecret.Kind(),
 		&corev1beta1.InternalSecret{ObjectMeta: a, Type: "Opaque", Data: map[string][]byte{"a": nil, "b": nil}})
+	selfMade := &seedmanagementv1alpha1.Gardenlet{ObjectMeta: a, Status: seedmanagementv1alpha1.GardenletStatus{
+		Conditions: conditions(corev1beta1.ConditionTrue, seedmanagementv1alpha1.GardenletReconciled),
+	}}
+	selfMade.Spec.Deployment.Helm.OCIRepository.Ref = ptr.To("registry.example/gardenlet:1")
+	table(&out, gardenlet.Kind(), &seedmanagementv1alpha1.Gardenlet{ObjectMeta: empty}, selfMade)
 	table(&out, managedseed.Kind(), &seedmanagementv1alpha1.ManagedSeed{ObjectMeta: empty},
 		&seedmanagementv1alpha1.ManagedSeed{
 			ObjectMeta: a, Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "s"}},

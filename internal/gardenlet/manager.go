@@ -49,6 +49,7 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/managedseed"
 	"hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/gardenlet/seedextension"
+	"hortus.dev/hortus/internal/gardenlet/selfupdate"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gardenlet/shoot/snapshot"
@@ -183,6 +184,7 @@ func gardenCache(seedName string) cache.Options {
 			&corev1beta1.BackupBucket{}:           marked,
 			&corev1beta1.BackupEntry{}:            marked,
 			&seedmanagementv1alpha1.ManagedSeed{}: marked,
+			&seedmanagementv1alpha1.Gardenlet{}:   {Field: fields.OneTermEqualSelector("metadata.name", seedName)},
 			&corev1beta1.Seed{}:                   {Field: fields.OneTermEqualSelector("metadata.name", seedName)},
 			&corev1beta1.ControllerInstallation{}: {Field: fields.OneTermEqualSelector("spec.seedRef.name", seedName)},
 			&operationsv1alpha1.Bastion{}:         {Field: fields.OneTermEqualSelector("spec.seedName", seedName)},
@@ -268,6 +270,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	connector := &shoot.Connector{Scheme: m.seed.GetScheme()}
 	images := steps.ImagesFrom(hortusImage, c.Images)
 	shoots := c.Controllers.Shoot
+	capabilities := &controllerinstallation.Capabilities{Server: m.discovery, Clock: real}
 	states := &shootstate.States{Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name}
 
 	if err := m.garden.Add(&registration{garden: m.gardenDirect, seed: c.SeedConfig}); err != nil {
@@ -323,8 +326,12 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
 			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real}, Server: m.access,
-			Capabilities: (&controllerinstallation.Capabilities{Server: m.discovery, Clock: real}).Get,
+			Capabilities: capabilities.Get,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
+		(&selfupdate.Reconciler{
+			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
+			Charts: &oci.Puller{Clock: real}, Capabilities: capabilities.Get,
+		}).AddToManager(m.garden, m.seed),
 		(&token.Reconciler{
 			Source: m.seed.GetClient(), Target: m.gardenDirect, Clock: real, Class: resourcesv1alpha1.ClassGarden,
 			CABundle: token.CABundleOf(m.access.Config),

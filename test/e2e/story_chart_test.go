@@ -163,13 +163,19 @@ data: {edition: %s}
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.pushArchive(t, "leaflet", tag, archive)
+}
+
+// pushArchive stores a chart.
+func (r *chartRegistry) pushArchive(t *testing.T, chart, tag string, archive []byte) {
+	t.Helper()
 	image, err := mutate.Append(empty.Image, mutate.Addendum{
 		Layer: static.NewLayer(archive, oci.ChartMediaType), MediaType: oci.ChartMediaType,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := name.ParseReference(r.address + "/charts/leaflet:" + tag)
+	to, err := name.ParseReference(r.address + "/charts/" + chart + ":" + tag)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,20 +185,25 @@ data: {edition: %s}
 	}
 }
 
-// installation installs the chart with a tag in the first seed.
-func (r *chartRegistry) installation(tag string) string {
+// secrets are Secrets <owner>-registry, with the password of the registry, and <owner>-ca, with its CA.
+func (r *chartRegistry) secrets(owner string) string {
 	config := fmt.Sprintf(`{"auths":{%q:{"username":"ali","password":%q}}}`, r.address, r.password)
 	return fmt.Sprintf(`apiVersion: v1
 kind: Secret
-metadata: {name: leaflet-registry, namespace: garden}
+metadata: {name: %[1]s-registry, namespace: garden}
 type: kubernetes.io/dockerconfigjson
-data: {.dockerconfigjson: %s}
+data: {.dockerconfigjson: %[2]s}
 ---
 apiVersion: v1
 kind: Secret
-metadata: {name: leaflet-ca, namespace: garden}
-data: {bundle.crt: %s}
----
+metadata: {name: %[1]s-ca, namespace: garden}
+data: {bundle.crt: %[3]s}
+`, owner, base64.StdEncoding.EncodeToString([]byte(config)), base64.StdEncoding.EncodeToString(r.ca.CertPEM))
+}
+
+// installation installs the chart with a tag in the first seed.
+func (r *chartRegistry) installation(tag string) string {
+	return r.secrets("leaflet") + fmt.Sprintf(`---
 apiVersion: core.gardener.cloud/v1
 kind: ControllerDeployment
 metadata: {name: leaflet}
@@ -211,5 +222,5 @@ spec:
     policy: Always
     seedSelector:
       matchLabels: {name.seed.gardener.cloud/local-1: "true"}
-`, base64.StdEncoding.EncodeToString([]byte(config)), base64.StdEncoding.EncodeToString(r.ca.CertPEM), r.address, tag)
+`, r.address, tag)
 }

@@ -54,10 +54,11 @@ func validateHelm(helm *HelmControllerDeployment, path *field.Path) field.ErrorL
 	if helm.OCIRepository == nil {
 		return nil
 	}
-	return validateOCIRepository(helm.OCIRepository, path.Child("ociRepository"))
+	return ValidateOCIRepository(helm.OCIRepository, path.Child("ociRepository"))
 }
 
-func validateOCIRepository(repository *OCIRepository, path *field.Path) field.ErrorList {
+// ValidateOCIRepository checks where a chart is.
+func ValidateOCIRepository(repository *OCIRepository, path *field.Path) field.ErrorList {
 	text := func(s *string) string {
 		if s == nil {
 			return ""

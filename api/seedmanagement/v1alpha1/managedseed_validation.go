@@ -1,45 +1,21 @@
 package v1alpha1
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-)
-
-// gardenletConfiguration is the part of a gardenlet's configuration that is checked here.
-//
-// +k8s:deepcopy-gen=false
-// +k8s:openapi-gen=false
-type gardenletConfiguration struct {
-	metav1.TypeMeta        `json:",inline"`
-	GardenClientConnection *struct {
-		GardenClusterCACert []byte          `json:"gardenClusterCACert,omitempty"`
-		Kubeconfig          string          `json:"kubeconfig,omitempty"`
-		BootstrapKubeconfig json.RawMessage `json:"bootstrapKubeconfig,omitempty"`
-		KubeconfigSecret    json.RawMessage `json:"kubeconfigSecret,omitempty"`
-	} `json:"gardenClientConnection,omitempty"`
-	SeedConfig *gardencorev1beta1.SeedTemplate `json:"seedConfig,omitempty"`
-}
-
-const (
-	gardenletConfigurationKind       = "GardenletConfiguration"
-	gardenletConfigurationAPIVersion = "gardenlet.config.gardener.cloud/v1alpha1"
 )
 
 var (
 	metadataPath  = field.NewPath("metadata")
 	specPath      = field.NewPath("spec")
 	gardenletPath = specPath.Child("gardenlet")
+
+	operationsOfManagedSeeds = []string{gardencorev1beta1.OperationReconcile, gardencorev1beta1.OperationRenewKubeconfig}
 )
 
 // ManagedSeedValidation holds the inputs of the validation of ManagedSeeds other than the objects.
@@ -65,14 +41,14 @@ func ValidateManagedSeedUpdate(managedSeed, old *ManagedSeed) field.ErrorList {
 // Create checks a new ManagedSeed.
 func (v ManagedSeedValidation) Create(managedSeed *ManagedSeed) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&managedSeed.ObjectMeta, true, apivalidation.NameIsDNSLabel, metadataPath)
-	errs = append(errs, validateOperation(managedSeed.Annotations, nil)...)
+	errs = append(errs, validateOperation(managedSeed.Annotations, nil, operationsOfManagedSeeds)...)
 	return append(errs, v.spec(&managedSeed.Spec)...)
 }
 
 // Update checks a changed ManagedSeed.
 func (v ManagedSeedValidation) Update(managedSeed, old *ManagedSeed) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&managedSeed.ObjectMeta, &old.ObjectMeta, metadataPath)
-	errs = append(errs, validateOperation(managedSeed.Annotations, old.Annotations)...)
+	errs = append(errs, validateOperation(managedSeed.Annotations, old.Annotations, operationsOfManagedSeeds)...)
 	errs = append(errs, v.spec(&managedSeed.Spec)...)
 	spec, before := &managedSeed.Spec, &old.Spec
 	errs = append(errs, immutable(spec.Shoot, before.Shoot, specPath.Child("shoot"))...)
@@ -136,33 +112,10 @@ func (v ManagedSeedValidation) spec(spec *ManagedSeedSpec) field.ErrorList {
 	return append(errs, v.config(gardenlet, gardenletPath.Child("config"))...)
 }
 
-// parseConfig returns nil if there is no configuration.
-func parseConfig(raw *runtime.RawExtension) (*gardenletConfiguration, error) {
-	if raw == nil || len(raw.Raw) == 0 {
-		return nil, nil
-	}
-	config := &gardenletConfiguration{}
-	if err := json.Unmarshal(raw.Raw, config); err != nil {
-		return nil, fmt.Errorf("parse GardenletConfiguration: %w", err)
-	}
-	if config.SeedConfig != nil {
-		gardencorev1beta1.SetDefaultsSeedTemplate(config.SeedConfig)
-	}
-	return config, nil
-}
-
 func (v ManagedSeedValidation) config(gardenlet *GardenletConfig, path *field.Path) field.ErrorList {
-	config, err := parseConfig(gardenlet.Config)
-	switch {
-	case err != nil:
-		return field.ErrorList{field.Invalid(path, "", "must be a GardenletConfiguration: "+err.Error())}
-	case config == nil:
-		return field.ErrorList{field.Required(path, "must be a GardenletConfiguration")}
-	}
-	var errs field.ErrorList
-	if config.Kind != gardenletConfigurationKind || config.APIVersion != gardenletConfigurationAPIVersion {
-		errs = append(errs, field.Invalid(path, config.APIVersion+"/"+config.Kind,
-			"must be a "+gardenletConfigurationAPIVersion+"/"+gardenletConfigurationKind))
+	config, errs := validateConfig(gardenlet.Config, path)
+	if config == nil {
+		return errs
 	}
 	errs = append(errs, validateConnection(gardenlet, config, path.Child("gardenClientConnection"))...)
 	path = path.Child("seedConfig")
@@ -220,53 +173,14 @@ func validateConnection(gardenlet *GardenletConfig, config *gardenletConfigurati
 	return errs
 }
 
-func validateDeployment(deployment *GardenletDeployment, path *field.Path) field.ErrorList {
-	if deployment == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	for _, count := range []struct {
-		name  string
-		value *int32
-	}{{"replicaCount", deployment.ReplicaCount}, {"revisionHistoryLimit", deployment.RevisionHistoryLimit}} {
-		if count.value != nil && *count.value < 0 {
-			errs = append(errs, field.Invalid(path.Child(count.name), *count.value, "must not be negative"))
-		}
-	}
-	errs = append(errs, metav1validation.ValidateLabels(deployment.PodLabels, path.Child("podLabels"))...)
-	errs = append(errs, apivalidation.ValidateAnnotations(deployment.PodAnnotations, path.Child("podAnnotations"))...)
-	image := deployment.Image
-	if image == nil {
-		return errs
-	}
-	path = path.Child("image")
-	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
-	if image.PullPolicy != nil && !slices.Contains(policies, *image.PullPolicy) {
-		errs = append(errs, field.NotSupported(path.Child("pullPolicy"), *image.PullPolicy, policies))
-	}
-	if image.Ref == nil {
-		return errs
-	}
-	for _, part := range []struct {
-		name  string
-		value *string
-	}{{"repository", image.Repository}, {"tag", image.Tag}} {
-		if part.value != nil {
-			errs = append(errs, field.Forbidden(path.Child(part.name), "is part of ref, which is given"))
-		}
-	}
-	return errs
-}
-
 // validateOperation checks the operation annotation. One that waits to be picked up is not replaced.
-func validateOperation(annotations, old map[string]string) field.ErrorList {
+func validateOperation(annotations, old map[string]string, operations []string) field.ErrorList {
 	key := gardencorev1beta1.AnnotationOperation
 	path, asked := metadataPath.Child("annotations").Key(key), annotations[key]
 	if asked == "" {
 		return nil
 	}
 	var errs field.ErrorList
-	operations := []string{gardencorev1beta1.OperationReconcile, gardencorev1beta1.OperationRenewKubeconfig}
 	if !slices.Contains(operations, asked) {
 		errs = append(errs, field.NotSupported(path, asked, operations))
 	}

@@ -33,6 +33,7 @@ func Resource(resource string) schema.GroupResource {
 func Types() []runtime.Object {
 	return []runtime.Object{
 		&ManagedSeed{}, &ManagedSeedList{},
+		&Gardenlet{}, &GardenletList{},
 	}
 }
 

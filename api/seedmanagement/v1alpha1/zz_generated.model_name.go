@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Gardenlet) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.Gardenlet"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in GardenletConfig) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.GardenletConfig"
 }
@@ -13,6 +18,31 @@ func (in GardenletConfig) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in GardenletDeployment) OpenAPIModelName() string {
 	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.GardenletDeployment"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in GardenletHelm) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.GardenletHelm"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in GardenletList) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.GardenletList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in GardenletSelfDeployment) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.GardenletSelfDeployment"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in GardenletSpec) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.GardenletSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in GardenletStatus) OpenAPIModelName() string {
+	return "com.github.gardener.gardener.pkg.apis.seedmanagement.v1alpha1.GardenletStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

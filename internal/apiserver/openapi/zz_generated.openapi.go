@@ -274,8 +274,14 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		securityv1alpha1.WorkloadIdentityList{}.OpenAPIModelName():               schema_hortus_api_security_v1alpha1_WorkloadIdentityList(ref),
 		securityv1alpha1.WorkloadIdentitySpec{}.OpenAPIModelName():               schema_hortus_api_security_v1alpha1_WorkloadIdentitySpec(ref),
 		securityv1alpha1.WorkloadIdentityStatus{}.OpenAPIModelName():             schema_hortus_api_security_v1alpha1_WorkloadIdentityStatus(ref),
+		seedmanagementv1alpha1.Gardenlet{}.OpenAPIModelName():                    schema_hortus_api_seedmanagement_v1alpha1_Gardenlet(ref),
 		seedmanagementv1alpha1.GardenletConfig{}.OpenAPIModelName():              schema_hortus_api_seedmanagement_v1alpha1_GardenletConfig(ref),
 		seedmanagementv1alpha1.GardenletDeployment{}.OpenAPIModelName():          schema_hortus_api_seedmanagement_v1alpha1_GardenletDeployment(ref),
+		seedmanagementv1alpha1.GardenletHelm{}.OpenAPIModelName():                schema_hortus_api_seedmanagement_v1alpha1_GardenletHelm(ref),
+		seedmanagementv1alpha1.GardenletList{}.OpenAPIModelName():                schema_hortus_api_seedmanagement_v1alpha1_GardenletList(ref),
+		seedmanagementv1alpha1.GardenletSelfDeployment{}.OpenAPIModelName():      schema_hortus_api_seedmanagement_v1alpha1_GardenletSelfDeployment(ref),
+		seedmanagementv1alpha1.GardenletSpec{}.OpenAPIModelName():                schema_hortus_api_seedmanagement_v1alpha1_GardenletSpec(ref),
+		seedmanagementv1alpha1.GardenletStatus{}.OpenAPIModelName():              schema_hortus_api_seedmanagement_v1alpha1_GardenletStatus(ref),
 		seedmanagementv1alpha1.Image{}.OpenAPIModelName():                        schema_hortus_api_seedmanagement_v1alpha1_Image(ref),
 		seedmanagementv1alpha1.ManagedSeed{}.OpenAPIModelName():                  schema_hortus_api_seedmanagement_v1alpha1_ManagedSeed(ref),
 		seedmanagementv1alpha1.ManagedSeedList{}.OpenAPIModelName():              schema_hortus_api_seedmanagement_v1alpha1_ManagedSeedList(ref),
@@ -12030,6 +12036,56 @@ func schema_hortus_api_security_v1alpha1_WorkloadIdentityStatus(ref common.Refer
 	}
 }
 
+func schema_hortus_api_seedmanagement_v1alpha1_Gardenlet(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Gardenlet is what the gardenlet of the Seed with the same name should be: it changes itself.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the chart, the deployment and the configuration of the gardenlet.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(seedmanagementv1alpha1.GardenletSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is the observed state of the gardenlet.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(seedmanagementv1alpha1.GardenletStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			seedmanagementv1alpha1.GardenletSpec{}.OpenAPIModelName(), seedmanagementv1alpha1.GardenletStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
 func schema_hortus_api_seedmanagement_v1alpha1_GardenletConfig(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -12211,6 +12267,322 @@ func schema_hortus_api_seedmanagement_v1alpha1_GardenletDeployment(ref common.Re
 		},
 		Dependencies: []string{
 			seedmanagementv1alpha1.Image{}.OpenAPIModelName(), corev1.EnvVar{}.OpenAPIModelName(), corev1.ResourceRequirements{}.OpenAPIModelName(), corev1.Toleration{}.OpenAPIModelName(), corev1.Volume{}.OpenAPIModelName(), corev1.VolumeMount{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_seedmanagement_v1alpha1_GardenletHelm(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GardenletHelm is the chart of a gardenlet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ociRepository": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ociRepository is where the chart is.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.OCIRepository{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"ociRepository"},
+			},
+		},
+		Dependencies: []string{
+			v1.OCIRepository{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_seedmanagement_v1alpha1_GardenletList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GardenletList is a list of Gardenlets.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the Gardenlets.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(seedmanagementv1alpha1.Gardenlet{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			seedmanagementv1alpha1.Gardenlet{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_seedmanagement_v1alpha1_GardenletSelfDeployment(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GardenletSelfDeployment holds the chart and the settings of a gardenlet's Deployment.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"replicaCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicaCount is the number of pods. Default 2.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"revisionHistoryLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "revisionHistoryLimit is the number of old ReplicaSets. Default 2.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"serviceAccountName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serviceAccountName of the pods. Default gardenlet.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "image of the pods. Default that of the parent gardenlet.",
+							Ref:         ref(seedmanagementv1alpha1.Image{}.OpenAPIModelName()),
+						},
+					},
+					"resources": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resources of the container.",
+							Ref:         ref(corev1.ResourceRequirements{}.OpenAPIModelName()),
+						},
+					},
+					"podLabels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "podLabels are added to the pods.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"podAnnotations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "podAnnotations are added to the pods.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: "",
+										Type:    []string{"string"},
+										Format:  "",
+									},
+								},
+							},
+						},
+					},
+					"additionalVolumes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "additionalVolumes of the pods.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(corev1.Volume{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"additionalVolumeMounts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "additionalVolumeMounts of the container.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(corev1.VolumeMount{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"env": {
+						SchemaProps: spec.SchemaProps{
+							Description: "env of the container.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(corev1.EnvVar{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"tolerations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tolerations of the pods.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(corev1.Toleration{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"enableHealthProbes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enableHealthProbes switches the probes. Default true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"helm": {
+						SchemaProps: spec.SchemaProps{
+							Description: "helm is the chart of the gardenlet.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(seedmanagementv1alpha1.GardenletHelm{}.OpenAPIModelName()),
+						},
+					},
+					"imageVectorOverwrite": {
+						SchemaProps: spec.SchemaProps{
+							Description: "imageVectorOverwrite replaces images of components.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"componentImageVectorOverwrite": {
+						SchemaProps: spec.SchemaProps{
+							Description: "componentImageVectorOverwrite replaces images that components deploy.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"helm"},
+			},
+		},
+		Dependencies: []string{
+			seedmanagementv1alpha1.GardenletHelm{}.OpenAPIModelName(), seedmanagementv1alpha1.Image{}.OpenAPIModelName(), corev1.EnvVar{}.OpenAPIModelName(), corev1.ResourceRequirements{}.OpenAPIModelName(), corev1.Toleration{}.OpenAPIModelName(), corev1.Volume{}.OpenAPIModelName(), corev1.VolumeMount{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_seedmanagement_v1alpha1_GardenletSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GardenletSpec is the chart, the deployment and the configuration of a gardenlet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"deployment": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deployment holds the chart and the settings of the gardenlet's Deployment.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(seedmanagementv1alpha1.GardenletSelfDeployment{}.OpenAPIModelName()),
+						},
+					},
+					"config": {
+						SchemaProps: spec.SchemaProps{
+							Description: "config is a GardenletConfiguration with a seedConfig.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"kubeconfigSecretRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kubeconfigSecretRef names a Secret with a kubeconfig of the cluster in which the gardenlet is to be installed.",
+							Ref:         ref(corev1.LocalObjectReference{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"deployment"},
+			},
+		},
+		Dependencies: []string{
+			seedmanagementv1alpha1.GardenletSelfDeployment{}.OpenAPIModelName(), corev1.LocalObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_hortus_api_seedmanagement_v1alpha1_GardenletStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GardenletStatus is the observed state of a gardenlet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions of the Gardenlet.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Default: map[string]interface{}{},
+										Ref:     ref(v1beta1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation that the gardenlet has seen.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.Condition{}.OpenAPIModelName()},
 	}
 }
 

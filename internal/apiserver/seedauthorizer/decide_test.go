@@ -110,10 +110,13 @@ func matrix() map[string][]target {
 		security + "/workloadidentities": slices.Concat(identities, sub(identities, "token"), collections()),
 		management + "/managedseeds": slices.Concat(namespaced("", "garden", "b-managed", "c"),
 			sub(namespaced("", "garden", "b-managed", "c"), "status"), collections()),
+		management + "/gardenlets": slices.Concat(namespaced("", "garden", "a", "b"),
+			sub(namespaced("", "garden", "a", "b"), "status"), collections("metadata.name")),
 		management + "/managedseedsets": slices.Concat(namespaced("", "garden", "any"), collections()),
 		operations + "/bastions": slices.Concat(namespaced("", "garden-a", "a-bastion"),
 			namespaced("", "garden-b", "b-bastion"), collections("spec.seedName")),
 		"/secrets": slices.Concat(
+			namespaced("", "garden", "a-chart", "b-chart"),
 			namespaced("", "garden-a", "a-cloud", "a-resource", "a-dns", "a-authorizer", "a-shoot.ssh-keypair",
 				"a-shoot.ssh-keypair.old", "a-shoot.monitoring", "a-shoot.else", "unused"),
 			namespaced("", "garden-b", "b-cloud", "b-shoot.ssh-keypair"),

@@ -62,6 +62,7 @@ func (f *Feed) sources() []source {
 		own(BackupEntry, &corev1beta1.BackupEntry{}),
 		own(Bastion, &operationsv1alpha1.Bastion{}),
 		own(ManagedSeed, &seedmanagementv1alpha1.ManagedSeed{}),
+		own(Gardenlet, &seedmanagementv1alpha1.Gardenlet{}),
 		{CertificateSigningRequest, &certificatesv1.CertificateSigningRequest{}, signingRequests(f.Garden)},
 	}
 }

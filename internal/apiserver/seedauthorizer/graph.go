@@ -18,6 +18,7 @@ const (
 	ControllerDeployment      Kind = "ControllerDeployment"
 	ControllerInstallation    Kind = "ControllerInstallation"
 	CredentialsBinding        Kind = "CredentialsBinding"
+	Gardenlet                 Kind = "Gardenlet"
 	InternalSecret            Kind = "InternalSecret"
 	ManagedSeed               Kind = "ManagedSeed"
 	Namespace                 Kind = "Namespace"

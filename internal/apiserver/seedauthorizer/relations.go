@@ -58,6 +58,9 @@ func Of(object runtime.Object) (Ref, Node, bool) {
 		return Ref{Bastion, o.Namespace, o.Name}, Node{Seeds: names(o.Spec.SeedName)}, true
 	case *seedmanagementv1alpha1.ManagedSeed:
 		return Ref{ManagedSeed, o.Namespace, o.Name}, ofManagedSeed(o), true
+	case *seedmanagementv1alpha1.Gardenlet:
+		needs := append(ofRepository(&o.Spec.Deployment.Helm.OCIRepository), ofConfig(o.Spec.Config)...)
+		return Ref{Gardenlet, o.Namespace, o.Name}, Node{Seeds: []string{o.Name}, Needs: needs}, true
 	case *certificatesv1.CertificateSigningRequest:
 		node := Node{}
 		if seed, ok := strings.CutPrefix(o.Spec.Username, corev1beta1.SeedUserPrefix); ok {
@@ -70,13 +73,15 @@ func Of(object runtime.Object) (Ref, Node, bool) {
 
 // ofChart are the Secrets for a chart in a registry.
 func ofChart(helm *corev1v1.HelmControllerDeployment) []Ref {
-	var needs []Ref
 	if helm == nil || helm.OCIRepository == nil {
 		return nil
 	}
-	for _, secret := range []*corev1.LocalObjectReference{
-		helm.OCIRepository.PullSecretRef, helm.OCIRepository.CABundleSecretRef,
-	} {
+	return ofRepository(helm.OCIRepository)
+}
+
+func ofRepository(repository *corev1v1.OCIRepository) []Ref {
+	var needs []Ref
+	for _, secret := range []*corev1.LocalObjectReference{repository.PullSecretRef, repository.CABundleSecretRef} {
 		if secret != nil && secret.Name != "" {
 			needs = append(needs, Ref{Secret, corev1beta1.GardenNamespace, secret.Name})
 		}
@@ -166,19 +171,24 @@ func ofManagedSeed(m *seedmanagementv1alpha1.ManagedSeed) Node {
 	if m.Spec.Shoot != nil {
 		node.With = []Ref{{Shoot, m.Namespace, m.Spec.Shoot.Name}}
 	}
-	if m.Spec.Gardenlet.Config == nil {
-		return node
+	node.Needs = append(node.Needs, ofConfig(m.Spec.Gardenlet.Config)...)
+	return node
+}
+
+// ofConfig is what the Seed in the configuration of a gardenlet needs.
+func ofConfig(raw *runtime.RawExtension) []Ref {
+	if raw == nil {
+		return nil
 	}
 	var config struct {
 		SeedConfig struct {
 			Spec corev1beta1.SeedSpec `json:"spec"`
 		} `json:"seedConfig"`
 	}
-	// Validation ensures that the configuration can be decoded; one that cannot has no needs.
-	if err := json.Unmarshal(m.Spec.Gardenlet.Config.Raw, &config); err == nil {
-		node.Needs = append(node.Needs, ofSeedSpec(&config.SeedConfig.Spec)...)
+	if err := json.Unmarshal(raw.Raw, &config); err != nil {
+		return nil // Validation ensures that the configuration can be decoded; one that cannot has no needs.
 	}
-	return node
+	return ofSeedSpec(&config.SeedConfig.Spec)
 }
 
 // referable lists the kinds that references may name, with their API groups.

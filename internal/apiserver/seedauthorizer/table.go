@@ -236,6 +236,11 @@ var table = []rule{
 		{verbs: change, where: needed, subresources: withStatus},
 		{verbs: collection, where: marked},
 	}},
+	{seedmanagementv1alpha1.GroupName, "gardenlets", Gardenlet, []grant{
+		{verbs: read, where: own},
+		{verbs: change, where: own, subresources: withStatus},
+		{verbs: collection, where: selectedBy("metadata.name")},
+	}},
 	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},
 	{operationsv1alpha1.GroupName, "bastions", Bastion, []grant{
 		{verbs: []string{"get"}, where: own, extensions: true},

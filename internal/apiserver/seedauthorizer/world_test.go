@@ -86,6 +86,11 @@ func objects() []runtime.Object {
 				Shoot:     &seedmanagementv1alpha1.Shoot{Name: shoot},
 				Gardenlet: seedmanagementv1alpha1.GardenletConfig{Config: &runtime.RawExtension{Raw: []byte(config)}}}}
 	}
+	gardenlet := func(name string) *seedmanagementv1alpha1.Gardenlet {
+		g := &seedmanagementv1alpha1.Gardenlet{ObjectMeta: named("garden", name)}
+		g.Spec.Deployment.Helm.OCIRepository.PullSecretRef = &corev1.LocalObjectReference{Name: name + "-chart"}
+		return g
+	}
 	resource := func(kind, name string) corev1beta1.NamedResourceReference {
 		return corev1beta1.NamedResourceReference{
 			Name: name, ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: kind, Name: name},
@@ -166,6 +171,7 @@ func objects() []runtime.Object {
 		managed("b-managed", "a-host",
 			`{"seedConfig":{"spec":{"backup":{"credentialsRef":{"apiVersion":"v1","kind":"Secret","namespace":"garden","name":"b-managed-backup"}}}}}`),
 		managed("c", "b-host", `{}`),
+		gardenlet("a"), gardenlet("b"),
 		&certificatesv1.CertificateSigningRequest{
 			ObjectMeta: named("", "a-request"),
 			Spec:       certificatesv1.CertificateSigningRequestSpec{Username: corev1beta1.SeedUserPrefix + "a"},

@@ -34,7 +34,8 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 	}
 	managed := newManagedSeed(shoot.Name, seedConfig)
 	managed.Spec.Gardenlet.Config.Raw = []byte(withDNSProvider)
-	g.Create(t, entry, managed)
+	self := newGardenlet(t, seed)
+	g.Create(t, entry, managed, self)
 
 	for _, step := range []struct {
 		object           client.Object
@@ -48,6 +49,7 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 		{entry, "reconcile", "", true}, {entry, "migrate", "", true}, {entry, "restore", "restore", true},
 		{entry, "restore", "restore", false},
 		{managed, "reconcile", "", true}, {managed, "renew-kubeconfig", "renew-kubeconfig", true},
+		{self, "reconcile", "", true},
 	} {
 		before := step.object.GetGeneration()
 		g.mustPatch(step.object, operate(step.operation))
@@ -136,7 +138,8 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 	bucket.Spec.Provider = corev1beta1.BackupBucketProvider{Type: "local", Region: "home"}
 	bucket.Spec.CredentialsRef, bucket.Spec.SeedName = seed.Spec.Backup.CredentialsRef, &seed.Name
 	bucket.Status.ObservedGeneration = 7 // The server clears it.
-	g.Create(t, managed, bucket)
+	self := newGardenlet(t, seed)
+	g.Create(t, managed, bucket, self)
 	if bucket.Status.ObservedGeneration != 0 {
 		t.Errorf("status of a new object: %+v", bucket.Status)
 	}
@@ -154,6 +157,9 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 		"BackupEntry":  {entry, `"bucketName":"other"`, func() int64 { return entry.Status.ObservedGeneration }},
 		"ManagedSeed": {
 			managed, `"gardenlet":{"deployment":{"replicaCount":7}}`, func() int64 { return managed.Status.ObservedGeneration },
+		},
+		"Gardenlet": {
+			self, `"deployment":{"replicaCount":7}`, func() int64 { return self.Status.ObservedGeneration },
 		},
 		"Seed":    {seed, `"taints":[{"key":"t"}]`, func() int64 { return seed.Status.ObservedGeneration }},
 		"Shoot":   {shoot, `"purpose":"testing"`, func() int64 { return shoot.Status.ObservedGeneration }},

@@ -218,6 +218,7 @@ func TestDiscovery(t *testing.T) {
 		"core.gardener.cloud/v1 controllerdeployments":         "ControllerDeployment controllerdeployment cluster ctrldeploy all",
 		"security.gardener.cloud/v1alpha1 credentialsbindings": "CredentialsBinding credentialsbinding ns cb ",
 		"seedmanagement.gardener.cloud/v1alpha1 managedseeds":  "ManagedSeed managedseed ns ms ",
+		"seedmanagement.gardener.cloud/v1alpha1 gardenlets":    "Gardenlet gardenlet ns gl ",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: got %q, want %q", name, got[name], want)

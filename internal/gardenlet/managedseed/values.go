@@ -3,7 +3,6 @@ package managedseed
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,7 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/gardenlet/chartvalues"
 	"hortus.dev/hortus/internal/gardenlet/config"
 	"hortus.dev/hortus/internal/pki"
 )
@@ -59,26 +59,8 @@ func configuration(
 			delete(connection, key)
 		}
 	}
-	if gardenlet.Config != nil {
-		given := map[string]any{}
-		if err := json.Unmarshal(gardenlet.Config.Raw, &given); err != nil {
-			return nil, fmt.Errorf("spec.gardenlet.config: %w", err)
-		}
-		merge(out, given)
-	}
-	delete(out, "apiVersion")
-	delete(out, "kind")
-	seed, _ := out["seedConfig"].(map[string]any)
-	if seed == nil {
-		return nil, fmt.Errorf("spec.gardenlet.config.seedConfig: required value")
-	}
-	metadata, _ := seed["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		seed["metadata"] = metadata
-	}
-	metadata["name"] = managed.Name // A ManagedSeed and its Seed have the same name.
-	return out, nil
+	err := chartvalues.Config(out, gardenlet.Config, "spec.gardenlet.config", managed.Name) // Its Seed has the same name.
+	return out, err
 }
 
 // atAddress changes the address of the garden to the one that the configuration of the gardenlet names, if it does.
@@ -119,18 +101,6 @@ func parsed(
 	return c, nil
 }
 
-// merge writes the values of one object into another one. Objects are merged; everything else is replaced.
-func merge(into, from map[string]any) {
-	for key, value := range from {
-		below, isObject := value.(map[string]any)
-		if present, ok := into[key].(map[string]any); ok && isObject {
-			merge(present, below)
-			continue
-		}
-		into[key] = value
-	}
-}
-
 // values are the values of the chart.
 func values(
 	managed *seedmanagementv1alpha1.ManagedSeed, parent Parent, kubeconfig []byte,
@@ -139,54 +109,12 @@ func values(
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]any{"config": c, "gardenKubeconfig": string(kubeconfig), "image": parent.Image}
-	deployment := managed.Spec.Gardenlet.Deployment
-	if deployment == nil {
-		return out, nil
-	}
-	text, err := json.Marshal(deployment)
+	out, err := chartvalues.Deployment(managed.Spec.Gardenlet.Deployment, parent.Image)
 	if err != nil {
-		return nil, fmt.Errorf("encode spec.gardenlet.deployment: %w", err)
+		return nil, fmt.Errorf("spec.gardenlet.deployment: %w", err)
 	}
-	fields := map[string]any{}
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, fmt.Errorf("decode spec.gardenlet.deployment: %w", err)
-	}
-	delete(fields, "image")
-	if replicas, ok := fields["replicaCount"]; ok {
-		fields["replicas"] = replicas
-		delete(fields, "replicaCount")
-	}
-	merge(out, fields)
-	if i := deployment.Image; i != nil {
-		out["image"] = imageOf(i, parent.Image)
-		if i.PullPolicy != nil {
-			out["imagePullPolicy"] = string(*i.PullPolicy)
-		}
-	}
+	out["config"], out[chartvalues.GardenKubeconfig] = c, string(kubeconfig)
 	return out, nil
-}
-
-// imageOf returns the image of a ManagedSeed. Without repository or tag, they are the parent's.
-func imageOf(i *seedmanagementv1alpha1.Image, parent string) string {
-	if i.Ref != nil {
-		return *i.Ref
-	}
-	if i.Repository == nil && i.Tag == nil {
-		return parent
-	}
-	repository, _, _ := strings.Cut(parent, "@") // The digest is that of another image.
-	tag := ""
-	if at := strings.LastIndex(repository, ":"); at > strings.LastIndex(repository, "/") {
-		repository, tag = repository[:at], repository[at+1:]
-	}
-	if i.Repository != nil {
-		repository = *i.Repository
-	}
-	if i.Tag != nil {
-		tag = *i.Tag
-	}
-	return strings.TrimSuffix(repository+":"+tag, ":")
 }
 
 // objects are the objects of the gardenlet.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -272,8 +273,10 @@ func manage(
 		return nil
 	}
 	if mr.DeletionTimestamp != nil {
-		if err := client.IgnoreNotFound(c.Delete(ctx, installed.DeepCopy())); err != nil {
-			return err
+		if !ptr.Deref(mr.Spec.KeepObjects, false) {
+			if err := client.IgnoreNotFound(c.Delete(ctx, installed.DeepCopy())); err != nil {
+				return err
+			}
 		}
 		return cluster.Edit(mr, func() { controllerutil.RemoveFinalizer(mr, finalizer) })
 	}

@@ -18,6 +18,7 @@ import (
 	"hortus.dev/hortus/internal/apiserver/admission/extensionlabels"
 	"hortus.dev/hortus/internal/apiserver/admission/extensionvalidator"
 	"hortus.dev/hortus/internal/apiserver/admission/finalizerremoval"
+	"hortus.dev/hortus/internal/apiserver/admission/gardenlet"
 	"hortus.dev/hortus/internal/apiserver/admission/managedseed"
 	"hortus.dev/hortus/internal/apiserver/admission/managedseedshoot"
 	"hortus.dev/hortus/internal/apiserver/admission/namespacedcloudprofile"
@@ -69,6 +70,7 @@ var own = []struct {
 	{name: customverb.Name, make: customverb.New},
 	{name: managedseed.Name, make: managedseed.New},
 	{name: managedseedshoot.Name, make: managedseedshoot.New},
+	{name: gardenlet.Name, make: gardenlet.New},
 	{name: bastion.Name, make: bastion.New},
 	{name: backupbucketvalidator.Name, make: backupbucketvalidator.New},
 }

@@ -95,6 +95,7 @@ func TestNothingIsDecidedByCachesThatAreNotFilled(t *testing.T) {
 		"credentialsbindings": func(v string) client.Object {
 			return &securityv1alpha1.CredentialsBinding{Provider: securityv1alpha1.CredentialsBindingProvider{Type: v}}
 		},
+		"gardenlets": func(string) client.Object { return &seedmanagementv1alpha1.Gardenlet{} },
 		"managedseeds": func(v string) client.Object {
 			return &seedmanagementv1alpha1.ManagedSeed{
 				Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: v}},
@@ -181,7 +182,7 @@ func decidesLater(
 		old = named(object("old"))
 	}
 	group := corev1beta1.GroupName
-	if resource == "managedseeds" {
+	if resource == "managedseeds" || resource == "gardenlets" {
 		group = seedmanagementv1alpha1.GroupName
 	}
 	a := admission.NewAttributesRecord(now, old, schema.GroupVersionKind{Group: group}, corev1beta1.GardenNamespace, "x",

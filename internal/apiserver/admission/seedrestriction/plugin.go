@@ -113,6 +113,8 @@ func fixed(object, old runtime.Object) []any {
 		return []any{object.(*corev1beta1.ControllerInstallation).Spec, before.Spec}
 	case *seedmanagementv1alpha1.ManagedSeed:
 		return []any{object.(*seedmanagementv1alpha1.ManagedSeed).Spec, before.Spec}
+	case *seedmanagementv1alpha1.Gardenlet:
+		return []any{object.(*seedmanagementv1alpha1.Gardenlet).Spec, before.Spec}
 	case *operationsv1alpha1.Bastion:
 		return []any{object.(*operationsv1alpha1.Bastion).Spec, before.Spec}
 	}
@@ -263,6 +265,8 @@ func (p *plugin) belongs(
 			return false, nil
 		}
 		return p.shootOnSeed(ctx, present.Namespace, present.Spec.Shoot.Name, seed)
+	case *seedmanagementv1alpha1.Gardenlet:
+		return a.GetOperation() == admission.Update && present.Name == seed, nil
 	}
 	return false, nil
 }

@@ -13,6 +13,12 @@ func AddDefaults(scheme *runtime.Scheme) {
 			SetDefaultsManagedSeed(&obj.(*ManagedSeedList).Items[i])
 		}
 	})
+	scheme.AddTypeDefaultingFunc(&Gardenlet{}, func(obj any) { SetDefaultsGardenlet(obj.(*Gardenlet)) })
+	scheme.AddTypeDefaultingFunc(&GardenletList{}, func(obj any) {
+		for i := range obj.(*GardenletList).Items {
+			SetDefaultsGardenlet(&obj.(*GardenletList).Items[i])
+		}
+	})
 }
 
 // SetDefaultsManagedSeed fills the empty fields of a ManagedSeed that have a default.
@@ -21,7 +27,10 @@ func SetDefaultsManagedSeed(managedSeed *ManagedSeed) {
 	setDefault(&gardenlet.Bootstrap, BootstrapToken)
 	setDefault(&gardenlet.MergeWithParent, true)
 	setDefault(&gardenlet.Deployment, GardenletDeployment{})
-	deployment := gardenlet.Deployment
+	setDefaultsDeployment(gardenlet.Deployment)
+}
+
+func setDefaultsDeployment(deployment *GardenletDeployment) {
 	setDefault(&deployment.ReplicaCount, 2)
 	setDefault(&deployment.RevisionHistoryLimit, 2)
 	setDefault(&deployment.EnableHealthProbes, true)
@@ -32,6 +41,11 @@ func SetDefaultsManagedSeed(managedSeed *ManagedSeed) {
 		}
 		setDefault(&image.PullPolicy, policy)
 	}
+}
+
+// SetDefaultsGardenlet fills the empty fields of a Gardenlet that have a default.
+func SetDefaultsGardenlet(gardenlet *Gardenlet) {
+	setDefaultsDeployment(&gardenlet.Spec.Deployment.GardenletDeployment)
 }
 
 // setDefault sets a field that is empty.

@@ -1,0 +1,66 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// WarningsManagedSeed returns what in a ManagedSeed has no effect. old is nil for a new one; warnings of an unchanged
+// spec are not repeated.
+func WarningsManagedSeed(managedSeed, old *ManagedSeed) []string {
+	if old != nil && equality.Semantic.DeepEqual(managedSeed.Spec, old.Spec) {
+		return nil
+	}
+	var warnings []string
+	gardenlet := &managedSeed.Spec.Gardenlet
+	if b := gardenlet.Bootstrap; b != nil && *b != BootstrapToken {
+		warnings = append(warnings, "spec.gardenlet.bootstrap has no effect: the gardenlet of the Seed that runs the Shoot "+
+			"always requests the first certificate")
+	}
+	return append(warnings, warningsOfConnection(gardenlet.Config, "spec.gardenlet.config")...)
+}
+
+// WarningsGardenlet returns what in a Gardenlet has no effect. old is nil for a new one; warnings of an unchanged spec
+// are not repeated.
+func WarningsGardenlet(gardenlet, old *Gardenlet) []string {
+	if old != nil && equality.Semantic.DeepEqual(gardenlet.Spec, old.Spec) {
+		return nil
+	}
+	var warnings []string
+	spec := &gardenlet.Spec
+	if spec.KubeconfigSecretRef != nil {
+		warnings = append(warnings, "spec.kubeconfigSecretRef has no effect: the first gardenlet is installed by Helm")
+	}
+	if spec.Deployment.ImageVectorOverwrite != nil {
+		warnings = append(warnings, "spec.deployment.imageVectorOverwrite has no effect: images are set in spec.config.images")
+	}
+	if spec.Deployment.ComponentImageVectorOverwrite != nil {
+		warnings = append(warnings,
+			"spec.deployment.componentImageVectorOverwrite has no effect: images are set in spec.config.images")
+	}
+	return append(warnings, warningsOfConnection(spec.Config, "spec.config")...)
+}
+
+// warningsOfConnection are about how a gardenlet reaches the garden.
+func warningsOfConnection(raw *runtime.RawExtension, path string) []string {
+	config, err := parseConfig(raw)
+	if err != nil || config == nil || config.GardenClientConnection == nil {
+		return nil // Refused by validation, or nothing to warn of.
+	}
+	var warnings []string
+	connection := config.GardenClientConnection
+	for _, part := range []struct {
+		name  string
+		given bool
+	}{
+		{"kubeconfig", connection.Kubeconfig != ""},
+		{"kubeconfigSecret", len(connection.KubeconfigSecret) > 0},
+		{"bootstrapKubeconfig", len(connection.BootstrapKubeconfig) > 0},
+	} {
+		if part.given {
+			warnings = append(warnings, path+".gardenClientConnection."+part.name+
+				" has no effect: it is set where the gardenlet is installed")
+		}
+	}
+	return warnings
+}

@@ -1,0 +1,46 @@
+package selfupdate
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/gardenlet/chartvalues"
+)
+
+// kubeconfig is what the present gardenlet was installed with: the text, and the value of the chart with it.
+type kubeconfig struct {
+	value, text string
+}
+
+// render returns the objects of a gardenlet from the archive of its chart. Its access to the garden stays the same.
+func render(
+	archive []byte, gardenlet *seedmanagementv1alpha1.Gardenlet, access kubeconfig, capabilities chart.Capabilities,
+) ([]client.Object, error) {
+	loaded, err := chart.LoadArchive(archive)
+	if err != nil {
+		return nil, err
+	}
+	spec, config := &gardenlet.Spec, map[string]any{}
+	if err := chartvalues.Config(config, spec.Config, "spec.config", gardenlet.Name); err != nil {
+		return nil, err
+	}
+	image, _ := loaded.Values["image"].(string)
+	values, err := chartvalues.Deployment(&spec.Deployment.GardenletDeployment, image)
+	if err != nil {
+		return nil, fmt.Errorf("spec.deployment: %w", err)
+	}
+	values["config"], values[access.value] = config, access.text
+	release := chart.Release{Name: name, Namespace: namespace, Capabilities: capabilities}
+	rendered, err := chart.Render(loaded, release, values)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]client.Object, 0, len(rendered))
+	for _, o := range rendered {
+		out = append(out, o)
+	}
+	return out, nil
+}
