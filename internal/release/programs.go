@@ -31,7 +31,7 @@ var Programs = []Program{
 	{Name: "tunnel", Module: ".", Package: "./cmd/tunnel"},
 	{Name: "control-plane", Module: ".", Package: "./cmd/control-plane"},
 	{Name: "hortus", Module: ".", Package: "./cmd/hortus"},
-	{Name: "hortus-policy", Module: ".", Package: "./cmd/cni-policy"},
+	{Name: "hortus-policy", Module: ".", Package: "./local/cmd/cni-policy"},
 }
 
 // Compiler builds programs with the go command.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// BuildOwn compiles a program of this project, for example ./cmd/echo of the module in the given folder, and returns
+// BuildOwn compiles a program of this project, such as ./local/cmd/echo of the module in the given folder, and returns
 // its path. It can be called every time: the go command finds out within a second whether anything has changed.
 func BuildOwn(ctx context.Context, module, pkg, artifacts string) (string, error) {
 	name := filepath.Base(pkg)

@@ -141,9 +141,9 @@ func prepare(ctx context.Context, o Options) (sources, error) {
 		pkg    string
 		file   *string
 	}{
-		{ownInit, "./cmd/machine-init", &from.machineInit},
-		{ownInit || ownHortus, "./cmd/cni-policy", &from.cniPolicy},
-		{ownEcho, "./cmd/echo", &from.echo},
+		{ownInit, "./local/cmd/machine-init", &from.machineInit},
+		{ownInit || ownHortus, "./local/cmd/cni-policy", &from.cniPolicy},
+		{ownEcho, "./local/cmd/echo", &from.echo},
 		{ownHortus, "./cmd/hortus", &from.hortus},
 		{ownHortus, "./cmd/tunnel", &from.tunnel},
 		{ownHortus, "./cmd/control-plane", &from.controlPlane},

@@ -81,7 +81,8 @@ func makeRoot(t *testing.T, userData string) string {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(root, "sbin/init"), "hortus.dev/hortus/cmd/machine-init")
+	build := exec.Command("go", "build", "-o", filepath.Join(root, "sbin/init"),
+		"hortus.dev/hortus/local/cmd/machine-init")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build init: %v: %s", err, out)
