@@ -113,6 +113,18 @@ func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unst
 }
 
 // checkKubeVersion checks the versions of Kubernetes that the chart is made for, if it names any.
+// MergeValues writes values over those in into. Objects in both are merged; everything else is replaced.
+func MergeValues(into, values map[string]any) {
+	for key, value := range values {
+		below, isObject := into[key].(map[string]any)
+		if above, too := value.(map[string]any); isObject && too {
+			MergeValues(below, above)
+			continue
+		}
+		into[key] = value
+	}
+}
+
 func checkKubeVersion(c *helmchart.Chart, version string) error {
 	if c.Metadata == nil || c.Metadata.KubeVersion == "" {
 		return nil

@@ -3,13 +3,16 @@
 package e2e
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -134,11 +137,18 @@ func giveConditionsTime(t *testing.T, seed string, threshold time.Duration, cond
 func gardenletConfig(t *testing.T, seed string) string {
 	t.Helper()
 	var configMap corev1.ConfigMap
-	out := kubectl(t, adminOf(seed), "-n", "garden", "get", "configmap", "gardenlet-config", "-o", "json")
+	out := kubectl(t, adminOf(seed), "-n", "garden", "get", "configmap", gardenletConfigMap(t, seed), "-o", "json")
 	if err := json.Unmarshal([]byte(out), &configMap); err != nil {
 		t.Fatal(err)
 	}
 	return configMap.Data["config.yaml"]
+}
+
+// gardenletConfigMap is the name of the ConfigMap that a seed's gardenlet has its configuration from.
+func gardenletConfigMap(t *testing.T, seed string) string {
+	t.Helper()
+	return kubectl(t, adminOf(seed), "-n", "garden", "get", "deployment", "gardenlet", "-o",
+		`jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}`)
 }
 
 // reconfigureGardenlet changes the configuration of a seed's gardenlet and replaces its pod.
@@ -163,15 +173,24 @@ func restoreGardenlet(t *testing.T, seed string) {
 	t.Cleanup(func() { writeGardenletConfig(t, seed, before) })
 }
 
+// writeGardenletConfig gives a seed's gardenlet a ConfigMap with the configuration, which replaces its pod.
 func writeGardenletConfig(t *testing.T, seed, config string) {
 	t.Helper()
-	patch, err := json.Marshal(map[string]any{"data": map[string]any{"config.yaml": config}})
+	sum := sha256.Sum256([]byte(config))
+	name := fmt.Sprintf("gardenlet-config-of-story-%x", sum[:4])
+	configMap, err := json.Marshal(&corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name}, Data: map[string]string{"config.yaml": config},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kubeconfig := adminOf(seed)
-	kubectl(t, kubeconfig, "-n", "garden", "patch", "configmap", "gardenlet-config", "--type=merge", "-p", string(patch))
-	kubectl(t, kubeconfig, "-n", "garden", "rollout", "restart", "deployment/gardenlet")
+	if out, err := applyText(t, kubeconfig, string(configMap)); err != nil {
+		t.Fatalf("apply: %v\n%s", err, out)
+	}
+	kubectl(t, kubeconfig, "-n", "garden", "patch", "deployment", "gardenlet", "-p",
+		fmt.Sprintf(`{"spec":{"template":{"spec":{"volumes":[{"name":"config","configMap":{"name":%q}}]}}}}`, name))
 	kubectl(t, kubeconfig, "-n", "garden", "rollout", "status", "deployment/gardenlet", withPatience)
 }
 

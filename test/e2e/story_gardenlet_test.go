@@ -32,8 +32,19 @@ func TestGardenletUpdatesItself(t *testing.T) {
 	}
 	r.pushArchive(t, "gardenlet", "1.0.0", archive)
 	r.pushArchive(t, "gardenlet", "2.0.0", archive)
+	released := func() {
+		eventually(t, "the gardenlet's ManagedResource is gone", func() error {
+			if out := kubectl(t, inSeed, "-n", "garden", "get", "managedresource", "gardenlet", "--ignore-not-found", "-o",
+				"name"); out != "" {
+				return fmt.Errorf("there is %s", out)
+			}
+			return nil
+		})
+	}
 	t.Cleanup(func() {
 		kubectl(t, garden, "-n", "garden", "delete", "--ignore-not-found", "gardenlet", seed)
+		released()
+		kubectl(t, inSeed, "-n", "garden", "set", "image", "deployment/gardenlet", "gardenlet="+image)
 		kubectl(t, garden, "-n", "garden", "delete", "--ignore-not-found", "secret", "gardenlet-registry", "gardenlet-ca")
 	})
 	apply := func(tag, image, logLevel string) {
@@ -96,12 +107,11 @@ func TestGardenletUpdatesItself(t *testing.T) {
 	step(t, "an image that does not exist is reported by the former gardenlet", func(t *testing.T) {
 		running := podsOf()
 		apply("2.0.0", "hortus.dev/hortus:missing", "error")
-		reports("False", "gardenlet", "hortus.dev/hortus:missing")
+		reports("False", "hortus.dev/hortus:missing")
 		if now := podsOf(); !strings.Contains(now, running) {
 			t.Errorf("of the pods %s there are %s", running, now)
 		}
-		kubectl(t, garden, "annotate", "seed", seed, "gardener.cloud/operation=reconcile")
-		kubectl(t, garden, "wait", "seed", seed, "--for=condition=GardenletReady", withPatience)
+		renews(t, seed)
 	})
 	step(t, "the correction takes effect", func(t *testing.T) {
 		apply("2.0.0", image, "info")
@@ -109,21 +119,31 @@ func TestGardenletUpdatesItself(t *testing.T) {
 		if level() != "info" {
 			t.Errorf("the gardenlet has the log level %q", level())
 		}
-		kubectl(t, garden, "wait", "seed", seed, "--for=condition=GardenletReady", withPatience)
+		renews(t, seed)
 	})
 	step(t, "the gardenlet stays when the Gardenlet is deleted", func(t *testing.T) {
 		running := podsOf()
 		kubectl(t, garden, "-n", "garden", "delete", "gardenlet", seed)
-		eventually(t, "the gardenlet's ManagedResource is gone", func() error {
-			if out := kubectl(t, inSeed, "-n", "garden", "get", "managedresource,secret", "--ignore-not-found", "-o",
-				"jsonpath={.items[*].metadata.name}"); strings.Contains(out+" ", "gardenlet ") {
-				return fmt.Errorf("there are %s", out)
-			}
-			return nil
-		})
+		released()
 		if now := podsOf(); now != running {
 			t.Errorf("the pods %s have become %s", running, now)
 		}
+	})
+}
+
+// renews waits until the gardenlet of a seed has renewed its Lease.
+func renews(t *testing.T, seed string) {
+	t.Helper()
+	lease := func() string {
+		return kubectl(t, kubeconfigOf("garden"), "-n", "gardener-system-seed-lease", "get", "lease", seed, "-o",
+			"jsonpath={.spec.renewTime}")
+	}
+	before := lease()
+	eventually(t, "the gardenlet renews its Lease", func() error {
+		if now := lease(); now == before {
+			return fmt.Errorf("the last time was %s", now)
+		}
+		return nil
 	})
 }
 

@@ -137,7 +137,7 @@ func gardenletOf(t *testing.T, seed string) string {
 	t.Helper()
 	list := &unstructured.UnstructuredList{}
 	err := list.UnmarshalJSON([]byte(kubectl(t, adminOf(seed), "-n", "garden", "get", "deployment/gardenlet",
-		"configmap/gardenlet-config", "clusterrole/gardener.cloud:system:gardenlet", "-o", "json")))
+		"configmap/"+gardenletConfigMap(t, seed), "clusterrole/gardener.cloud:system:gardenlet", "-o", "json")))
 	if err != nil {
 		t.Fatal(err)
 	}

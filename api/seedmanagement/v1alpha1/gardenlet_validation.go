@@ -50,6 +50,8 @@ func ValidateGardenletUpdate(gardenlet, old *Gardenlet) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&gardenlet.ObjectMeta, &old.ObjectMeta, metadataPath)
 	errs = append(errs, validateOperation(gardenlet.Annotations, old.Annotations, operationsOfGardenlets)...)
 	errs = append(errs, validateGardenletSpec(gardenlet)...)
+	errs = append(errs, immutable(gardenlet.Spec.Deployment.ServiceAccountName, old.Spec.Deployment.ServiceAccountName,
+		specPath.Child("deployment", "serviceAccountName"))...)
 	config, _ := parseConfig(gardenlet.Spec.Config)
 	before, _ := parseConfig(old.Spec.Config)
 	if config != nil && before != nil && config.SeedConfig != nil && before.SeedConfig != nil {
@@ -67,6 +69,13 @@ func validateGardenletSpec(gardenlet *Gardenlet) field.ErrorList {
 	}
 	spec, path := &gardenlet.Spec, specPath.Child("deployment")
 	errs = append(errs, validateDeployment(&spec.Deployment.GardenletDeployment, path)...)
+	// A gardenlet that does not run, or is replaced by one that does not, cannot take a correction.
+	if n := spec.Deployment.ReplicaCount; n != nil && *n == 0 {
+		errs = append(errs, field.Invalid(path.Child("replicaCount"), *n, "must be at least 1"))
+	}
+	if probes := spec.Deployment.EnableHealthProbes; probes != nil && !*probes {
+		errs = append(errs, field.NotSupported(path.Child("enableHealthProbes"), false, []string{"true"}))
+	}
 	errs = append(errs, gardencorev1.ValidateOCIRepository(&spec.Deployment.Helm.OCIRepository,
 		path.Child("helm", "ociRepository"))...)
 	if ref := spec.KubeconfigSecretRef; ref != nil && ref.Name == "" {
@@ -87,6 +96,15 @@ func validateGardenletSpec(gardenlet *Gardenlet) field.ErrorList {
 			"must be the name of the Gardenlet, or empty"))
 	}
 	return append(errs, gardencorev1beta1.ValidateSeedTemplate(config.SeedConfig, path)...)
+}
+
+// SeedTemplate returns the Seed in the configuration; nil if it has none.
+func (g *Gardenlet) SeedTemplate() *gardencorev1beta1.SeedTemplate {
+	config, err := parseConfig(g.Spec.Config)
+	if err != nil || config == nil {
+		return nil
+	}
+	return config.SeedConfig
 }
 
 // parseConfig returns nil if there is no configuration.

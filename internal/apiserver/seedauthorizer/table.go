@@ -238,7 +238,7 @@ var table = []rule{
 	}},
 	{seedmanagementv1alpha1.GroupName, "gardenlets", Gardenlet, []grant{
 		{verbs: read, where: own},
-		{verbs: change, where: own, subresources: withStatus},
+		{verbs: change, where: own, subresources: []string{"status"}},
 		{verbs: collection, where: selectedBy("metadata.name")},
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},

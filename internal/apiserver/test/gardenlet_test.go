@@ -63,6 +63,12 @@ func TestGardenletsExcludeManagedSeeds(t *testing.T) {
 		}
 	}
 
+	moved := parent.DeepCopy()
+	moved.Spec.Networks.Pods = "10.245.0.0/16"
+	now := newGardenlet(t, moved)
+	refuse(t, "other networks than the Seed's", g.patch(newGardenlet(t, parent), `{"spec":{"config":`+
+		string(now.Spec.Config.Raw)+`}}`), apierrors.IsInvalid, "spec.config.seedConfig.spec.networks.pods")
+
 	elsewhere := newGardenlet(t, parent)
 	elsewhere.Namespace, elsewhere.Name = g.namespace, env.Name("gardenlet-")
 	refuse(t, "another namespace", g.Client.Create(g.ctx, elsewhere), apierrors.IsInvalid, "metadata.namespace")

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/chart"
 )
 
 // Key of the value with a kubeconfig of the garden: for a first certificate, or with one.
@@ -25,7 +26,11 @@ func Config(into map[string]any, raw *runtime.RawExtension, path, seed string) e
 		if err := json.Unmarshal(raw.Raw, &given); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		merge(into, given)
+		chart.MergeValues(into, given)
+	}
+	connection, _ := into["gardenClientConnection"].(map[string]any)
+	for _, key := range []string{"kubeconfig", "kubeconfigSecret", "bootstrapKubeconfig"} {
+		delete(connection, key) // The chart sets them.
 	}
 	delete(into, "apiVersion")
 	delete(into, "kind")
@@ -61,7 +66,7 @@ func Deployment(deployment *seedmanagementv1alpha1.GardenletDeployment, image st
 		fields["replicas"] = replicas
 		delete(fields, "replicaCount")
 	}
-	merge(out, fields)
+	chart.MergeValues(out, fields)
 	if i := deployment.Image; i != nil {
 		out["image"] = imageOf(i, image)
 		if i.PullPolicy != nil {
@@ -69,18 +74,6 @@ func Deployment(deployment *seedmanagementv1alpha1.GardenletDeployment, image st
 		}
 	}
 	return out, nil
-}
-
-// merge writes the values of one object into another one. Objects are merged; everything else is replaced.
-func merge(into, from map[string]any) {
-	for key, value := range from {
-		below, isObject := value.(map[string]any)
-		if present, ok := into[key].(map[string]any); ok && isObject {
-			merge(present, below)
-			continue
-		}
-		into[key] = value
-	}
 }
 
 // imageOf returns the reference of an image. Its repository or tag are those of the other image where it has none.

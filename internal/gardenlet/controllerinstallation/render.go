@@ -80,7 +80,7 @@ func render(
 	if access != nil {
 		about["garden"].(map[string]any)["genericKubeconfigSecretName"] = access.kubeconfigSecret
 	}
-	merge(values, map[string]any{"gardener": about})
+	chart.MergeValues(values, map[string]any{"gardener": about})
 	rendered, err := chart.Render(loaded, chart.Release{
 		Name: registration.Name, Namespace: namespaceOf(installation), Capabilities: capabilities,
 	}, values)
@@ -103,18 +103,6 @@ func render(
 		objects = append(objects, o)
 	}
 	return objects, nil
-}
-
-// merge puts values over those in into; maps in both are merged.
-func merge(into, over map[string]any) {
-	for key, value := range over {
-		below, isMap := into[key].(map[string]any)
-		if above, too := value.(map[string]any); isMap && too {
-			merge(below, above)
-			continue
-		}
-		into[key] = value
-	}
 }
 
 // surroundings are the values under the key gardener.

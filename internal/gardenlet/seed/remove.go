@@ -8,11 +8,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
-	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/gardenlet/selfupdate"
 	"hortus.dev/hortus/internal/kube"
 )
 
@@ -26,7 +25,8 @@ type left struct {
 func (l left) nothing() bool { return l.reason == "" }
 
 // findLeft returns what the deletion of the Seed waits for: first its Shoots, then the backups of those, for which the
-// extensions are still needed, then the extensions, then what the seed's resource-manager has to release.
+// extensions are still needed, then the extensions, then the gardenlet itself, which
+// only the seed's resource-manager can release.
 func (r *Reconciler) findLeft(ctx context.Context, s *scope) (left, error) {
 	if reason, err := r.shootsLeft(ctx, s); err != nil || reason != "" {
 		return left{reason: reason}, err
@@ -37,8 +37,11 @@ func (r *Reconciler) findLeft(ctx context.Context, s *scope) (left, error) {
 	if reason, err := r.installationsLeft(ctx, s); err != nil || reason != "" {
 		return left{reason, true}, err
 	}
-	reason, err := r.resourcesLeft(ctx)
-	return left{reason, true}, err
+	released, err := selfupdate.Released(ctx, r.Seed)
+	if err != nil || !released {
+		return left{"The gardenlet is still managed as its Gardenlet says", true}, err
+	}
+	return left{}, nil
 }
 
 // remove deletes what the gardenlet has created in the seed, and releases the Seed.
@@ -94,18 +97,4 @@ func (r *Reconciler) installationsLeft(ctx context.Context, s *scope) (string, e
 	}
 	slices.Sort(names)
 	return "Extensions are still installed: " + strings.Join(names, ", "), nil
-}
-
-// resourcesLeft is about ManagedResources, which nobody could release without the seed's resource-manager.
-func (r *Reconciler) resourcesLeft(ctx context.Context) (string, error) {
-	list := &resourcesv1alpha1.ManagedResourceList{}
-	if err := r.Seed.List(ctx, list, client.InNamespace(corev1beta1.GardenNamespace)); err != nil {
-		return "", fmt.Errorf("list ManagedResources of the seed: %w", err)
-	}
-	for i := range list.Items {
-		if mr := &list.Items[i]; ptr.Deref(mr.Spec.Class, "") == resourcesv1alpha1.ClassSeed {
-			return fmt.Sprintf("ManagedResource %s/%s is still applied", mr.Namespace, mr.Name), nil
-		}
-	}
-	return "", nil
 }

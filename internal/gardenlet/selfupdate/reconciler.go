@@ -154,6 +154,7 @@ func (r *Reconciler) update(ctx context.Context, gardenlet *seedmanagementv1alph
 	if err != nil {
 		return "", err
 	}
+	mr.Spec.KeepObjects = ptr.To(true) // Whoever deletes it, the gardenlet stays.
 	for _, o := range []client.Object{secret, mr} {
 		if err := kube.Apply(ctx, r.Seed, o, fieldOwner); err != nil {
 			return "", err
@@ -177,34 +178,35 @@ func (r *Reconciler) access(ctx context.Context) (kubeconfig, error) {
 			return kubeconfig{}, err
 		}
 		if found {
-			return kubeconfig{value: a.value, text: string(secret.Data[keyKubeconfig])}, nil
+			return kubeconfig{value: a.value, secret: a.secret, text: string(secret.Data[keyKubeconfig])}, nil
 		}
 	}
-	return kubeconfig{}, fmt.Errorf("the seed has neither Secret %s/%s nor %s: its gardenlet was not installed by a chart",
+	return kubeconfig{}, fmt.Errorf("the seed has neither Secret %s/%s nor %s, with which the chart installs a gardenlet",
 		namespace, accessSecrets[0].secret, accessSecrets[1].secret)
+}
+
+func resource() *resourcesv1alpha1.ManagedResource {
+	return &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// Released reports whether no ManagedResource of the gardenlet is left in a seed.
+func Released(ctx context.Context, seed client.Reader) (bool, error) {
+	found, err := kube.Exists(ctx, seed, resource())
+	return !found, err
 }
 
 // release deletes the ManagedResource. The gardenlet and its objects stay.
 func (r *Reconciler) release(ctx context.Context) error {
-	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	found, err := kube.Exists(ctx, r.Seed, mr)
-	if err != nil {
-		return err
-	}
-	if found && !ptr.Deref(mr.Spec.KeepObjects, false) {
-		before := mr.DeepCopy()
-		mr.Spec.KeepObjects = ptr.To(true)
-		if err := r.Seed.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
-			return fmt.Errorf("keep the objects of ManagedResource %s/%s: %w", namespace, name, err)
-		}
-	}
+	mr := resource()
 	if gone, err := kube.Delete(ctx, r.Seed, mr); err != nil || !gone {
 		return err // Its deletion triggers the next reconciliation.
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: managedresource.SecretName(name)}}
-	_, err = kube.Delete(ctx, r.Seed, secret)
+	if _, err := kube.Delete(ctx, r.Seed, secret); err != nil {
+		return err
+	}
 	r.Charts.Forget(r.SeedName)
-	return err
+	return nil
 }
 
 func (r *Reconciler) report(
@@ -213,7 +215,7 @@ func (r *Reconciler) report(
 	before, status := gardenlet.DeepCopy(), &gardenlet.Status
 	status.Conditions = corev1beta1.SetCondition(status.Conditions, condition, r.Clock.Now())
 	status.ObservedGeneration = gardenlet.Generation
-	return kube.PatchStatus(ctx, r.Garden, gardenlet, before)
+	return kube.PatchSharedStatus(ctx, r.Garden, gardenlet, before)
 }
 
 // reconciled is whether the gardenlet is as the Gardenlet says. waits is what that waits for; empty for nothing.

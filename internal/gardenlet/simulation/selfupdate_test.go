@@ -158,14 +158,21 @@ func TestSimulateGardenlets(t *testing.T) {
 		w.Eventually(5, "nothing is written without a reason", func() error {
 			return is(versions() == before, "versions %s have become %s", before, versions())
 		})
+		w.Change("somebody deletes the ManagedResource", r.seed, remove(resourceIn("garden")))
+		w.Change("delete the Gardenlet", r.garden, remove(wanted("", 0)))
+		w.Change("make the Gardenlet again", r.garden, create(wanted("5", 5)))
+		w.Faults(60)
+		w.Eventually(200, "the gardenlet is version 5", func() error {
+			return errors.Join(r.installs(5), r.reports(corev1beta1.ConditionTrue, "as the spec says"))
+		})
 		if w.Random.IntN(2) == 0 {
-			w.Change("delete the Gardenlet", r.garden, remove(wanted("", 0)))
+			w.Change("delete the Gardenlet for good", r.garden, remove(wanted("", 0)))
 		} else {
 			w.Change("delete the Seed", r.garden, remove(seed))
 		}
 		w.Faults(40)
 		w.Eventually(200, "the gardenlet is released", func() error {
-			return errors.Join(r.installs(4), r.seed.Gone(resourceIn("garden"), secretIn("garden")))
+			return errors.Join(r.installs(5), r.seed.Gone(resourceIn("garden"), secretIn("garden")))
 		})
 	})
 }
