@@ -44,6 +44,11 @@ var (
 		return g.Needed(r.ref(kind), r.Seed)
 	}}
 	itself = relation{"the seed itself, by name", func(r Request, _ Kind, _ *Graph) bool { return r.Name == r.Seed }}
+	// gardenletOfSeed also matches one that does not exist, so that the gardenlet finds out.
+	gardenletOfSeed = relation{"named as the seed, in namespace " + corev1beta1.GardenNamespace,
+		func(r Request, _ Kind, _ *Graph) bool {
+			return r.Namespace == corev1beta1.GardenNamespace && r.Name == r.Seed
+		}}
 	// ofManagedSeedOn matches the Seed of a ManagedSeed, which has the same name.
 	ofManagedSeedOn = relation{"of a ManagedSeed whose Shoot is on the seed", func(r Request, _ Kind, g *Graph) bool {
 		return r.Name != "" && g.Needed(Ref{ManagedSeed, corev1beta1.GardenNamespace, r.Name}, r.Seed)
@@ -237,8 +242,8 @@ var table = []rule{
 		{verbs: collection, where: marked},
 	}},
 	{seedmanagementv1alpha1.GroupName, "gardenlets", Gardenlet, []grant{
-		{verbs: read, where: own},
-		{verbs: change, where: own, subresources: []string{"status"}},
+		{verbs: read, where: gardenletOfSeed},
+		{verbs: change, where: gardenletOfSeed, subresources: []string{"status"}},
 		{verbs: collection, where: selectedBy("metadata.name")},
 	}},
 	{seedmanagementv1alpha1.GroupName, "managedseedsets", "ManagedSeedSet", nil},

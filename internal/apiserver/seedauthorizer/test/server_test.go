@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"os"
@@ -69,6 +70,8 @@ type side struct {
 	bastion *operationsv1alpha1.Bastion
 	// managed makes another Shoot on the seed a Seed.
 	managed *seedmanagementv1alpha1.ManagedSeed
+	// self is what the gardenlet should be.
+	self *seedmanagementv1alpha1.Gardenlet
 }
 
 type garden struct {
@@ -137,7 +140,26 @@ func (g *garden) newSide(profile string) *side {
 	s.bastion = newBastion(s.namespace, s.shoot.Name)
 	g.Create(g.t, s.bastion)
 	s.managed = g.newManagedSeed(profile, name)
+	s.self = newGardenlet(g.t, s.seed)
+	g.Create(g.t, s.self)
 	return s
+}
+
+func newGardenlet(t *testing.T, seed *corev1beta1.Seed) *seedmanagementv1alpha1.Gardenlet {
+	t.Helper()
+	config, err := json.Marshal(map[string]any{
+		"apiVersion": "gardenlet.config.gardener.cloud/v1alpha1", "kind": "GardenletConfiguration",
+		"seedConfig": map[string]any{"spec": seed.Spec},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &seedmanagementv1alpha1.Gardenlet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: seed.Name},
+		Spec:       seedmanagementv1alpha1.GardenletSpec{Config: &runtime.RawExtension{Raw: config}},
+	}
+	g.Spec.Deployment.Helm.OCIRepository.Ref = ptr.To("registry.invalid/charts/gardenlet:1.0.0")
+	return g
 }
 
 func newBastion(namespace, shoot string) *operationsv1alpha1.Bastion {
@@ -442,6 +464,22 @@ func TestSeedsAreFenced(t *testing.T) {
 			},
 			"change ManagedSeed": {nil, patch(a.managed, `{"spec":{"gardenlet":{"deployment":{"replicaCount":7}}}}`)},
 			"delete ManagedSeed": {nil, remove(a.managed)},
+			"read Gardenlet":     {get(a.self), get(b.self)},
+			"read Gardenlet that does not exist": {func(ctx context.Context, _ client.Client) error {
+				other := a.self.DeepCopy()
+				other.Name = env.Name("seed-")
+				return get(other)(ctx, gardenletOf(e, t, other.Name)) // It is allowed to find out.
+			}, nil},
+			"list Gardenlets": {
+				list(&seedmanagementv1alpha1.GardenletList{}, client.MatchingFields{"metadata.name": a.seed.Name}),
+				list(&seedmanagementv1alpha1.GardenletList{}, client.MatchingFields{"metadata.name": b.seed.Name}),
+			},
+			"list all Gardenlets": {nil, list(&seedmanagementv1alpha1.GardenletList{})},
+			"report on Gardenlet": {
+				status(a.self, `{"status":{"observedGeneration":1}}`), status(b.self, `{"status":{"observedGeneration":1}}`),
+			},
+			"change Gardenlet": {nil, patch(a.self, `{"spec":{"deployment":{"replicaCount":7}}}`)},
+			"delete Gardenlet": {nil, remove(a.self)},
 			"take over the garden": {
 				nil, create(&rbacv1.ClusterRoleBinding{
 					ObjectMeta: metav1.ObjectMeta{Name: "x"},
