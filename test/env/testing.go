@@ -52,6 +52,10 @@ func Main(m *testing.M, opts ...Option) {
 			code = max(code, 1)
 		}
 	}
+	if err := stopUserClusters(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop user clusters:", err)
+		code = max(code, 1)
+	}
 	os.Exit(code)
 }
 

@@ -133,7 +133,6 @@ func TestConditionsOfAShoot(t *testing.T) {
 func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.realUserCluster()
 	s := w.run(w.newShoot(), succeeded)
 	webhook := func(name string, labels map[string]string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 		c := &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -188,7 +187,6 @@ func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 func TestWebhooksThatAreChangedBackAreRemediatedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.realUserCluster()
 	s := w.run(w.newShoot(), succeeded)
 	policy := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "stubborn"},

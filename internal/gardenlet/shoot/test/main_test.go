@@ -13,19 +13,15 @@ import (
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -178,59 +174,6 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 	return w
 }
 
-// userScheme has the kinds of the Shoot's cluster.
-func userScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	return scheme
-}
-
-// realUserCluster makes the Shoot's cluster a kube-apiserver of its own. It is for tests whose result depends on what
-// API servers do: defaults and validation, finalizers, deletions, selectors. Nothing but the API server runs there.
-func (w *world) realUserCluster() {
-	w.t.Helper()
-	server := env.StartKubeAPIServer(w.t, env.Etcd(w.t), nil)
-	var err error
-	if w.user, err = client.New(server.Config, client.Options{Scheme: userScheme(w.t)}); err != nil {
-		w.t.Fatal(err)
-	}
-	// Kube-apiservers create it a moment after their start.
-	env.Eventually(w.t, "the namespace default exists", func() (bool, error) {
-		err := w.user.Get(w.ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{})
-		return err == nil, err
-	})
-}
-
-// userCluster simulates the Shoot's cluster. The clean-up deletes much in it, so it is not the cluster of the test.
-func userCluster(t *testing.T) client.Client {
-	t.Helper()
-	scheme := userScheme(t)
-	phase := func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }
-	tokenType := func(o client.Object) []string { // The type of a Secret is not in its metadata, but tokens have this.
-		if _, isToken := o.GetAnnotations()[corev1.ServiceAccountNameKey]; isToken {
-			return []string{string(corev1.SecretTypeServiceAccountToken)}
-		}
-		return nil
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.Pod{}, "status.phase", phase).
-		WithIndex(&corev1.Secret{}, "type", tokenType).Build()
-}
-
-// connector simulates the network to the user's cluster.
-type connector struct{ *world }
-
-func (c connector) Connect([]byte) (client.Client, error)     { return c.user, nil }
-func (c connector) Healthy(context.Context, []byte) error     { return nil }
-func (c connector) TunnelWorks(context.Context, []byte) error { return nil }
-
-// Stored returns nothing: the API server of these tests stores no encrypted objects.
-func (c connector) Stored(context.Context, steps.EtcdAccess, string, func(string, []byte) bool) error {
-	return nil
-}
-
 func ensureNamespace(t *testing.T, e *env.Environment, name string) {
 	t.Helper()
 	err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -307,12 +250,6 @@ func (w *world) gateway() {
 	w.must(err)
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.18.8.1"}}
 	w.must(w.Client.Status().Update(w.ctx, s))
-}
-
-// SaveBackup does nothing.
-func (c connector) SaveBackup(context.Context, steps.EtcdAccess) (int64, error) {
-	c.saves++
-	return c.revision, c.saveError
 }
 
 // newShoot creates a Shoot that is bound to the seed.

@@ -78,7 +78,6 @@ func TestAllCredentialsAreRotated(t *testing.T) {
 func TestListedTokensAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.realUserCluster()
 	s := w.settled(w.newShoot())
 	account := func(name string, secrets ...string) *corev1.ServiceAccount {
 		a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}

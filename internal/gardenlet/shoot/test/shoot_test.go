@@ -89,7 +89,6 @@ func (w *world) flagsOfResourceManager(s *corev1beta1.Shoot) string {
 func TestShootWithMachinesIsCreatedAndDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.realUserCluster()
 	s := w.run(w.newShoot("a", "b"), succeeded)
 	worker := &extensionsv1alpha1.Worker{}
 	w.must(w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: s.Name}, worker))
@@ -159,7 +158,6 @@ func TestAttachmentsEndWithTheirNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.realUserCluster()
 			s := w.run(w.newShoot("a"), succeeded)
 			attachment := func(name string, finalizers ...string) *storagev1.VolumeAttachment {
 				return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers},
@@ -437,7 +435,6 @@ func TestCertificatesAreReplacedThoughTheCloudFails(t *testing.T) {
 func TestShootHibernatesAndWakesUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.realUserCluster()
 	s := w.run(w.newShoot("a"), succeeded)
 	// All Deployments of the control plane are those in the table, and have the replicas.
 	checkReplicas := func(want int32) {

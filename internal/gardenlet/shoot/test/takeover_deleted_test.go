@@ -106,7 +106,6 @@ func TestADeletionIsTakenOver(t *testing.T) {
 	for name, begun := range map[string]bool{"begun on the lost seed": true, "only requested": false} {
 		t.Run(name, func(t *testing.T) {
 			source := newSource(t)
-			source.realUserCluster()
 			s := source.until(source.newShoot("a"), succeeded)
 			source.saveState(s)
 			had := source.persistent(s)
