@@ -87,7 +87,7 @@ func (c connector) Stored(
 	return nil
 }
 
-// encryption is the configuration of the API servers beside an etcd.
+// encryption is the configuration of the API servers of an etcd.
 func (c connector) encryption(ctx context.Context, access steps.EtcdAccess) (encryption.Config, error) {
 	servers := &appsv1.DeploymentList{}
 	if err := c.Client.List(ctx, servers); err != nil {
@@ -101,8 +101,8 @@ func (c connector) encryption(ctx context.Context, access steps.EtcdAccess) (enc
 			if v.Name != kubeapiserver.EncryptionVolume {
 				continue
 			}
-			secret := &corev1.Secret{}
-			if err := c.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: v.Secret.SecretName}, secret); err != nil {
+			secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: d.Namespace, Name: v.Secret.SecretName}
+			if err := c.Client.Get(ctx, key, secret); err != nil {
 				return encryption.Config{}, err
 			}
 			return encryption.Parse(secret.Data[kubeapiserver.KeyEncryption])
