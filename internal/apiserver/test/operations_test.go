@@ -34,7 +34,7 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 	}
 	managed := newManagedSeed(shoot.Name, seedConfig)
 	managed.Spec.Gardenlet.Config.Raw = []byte(withDNSProvider)
-	self := newGardenlet(t, seed)
+	self := env.Gardenlet(t, seed)
 	g.Create(t, entry, managed, self)
 
 	for _, step := range []struct {
@@ -138,7 +138,7 @@ func TestSubresourcesOfAllKinds(t *testing.T) {
 	bucket.Spec.Provider = corev1beta1.BackupBucketProvider{Type: "local", Region: "home"}
 	bucket.Spec.CredentialsRef, bucket.Spec.SeedName = seed.Spec.Backup.CredentialsRef, &seed.Name
 	bucket.Status.ObservedGeneration = 7 // The server clears it.
-	self := newGardenlet(t, seed)
+	self := env.Gardenlet(t, seed)
 	g.Create(t, managed, bucket, self)
 	if bucket.Status.ObservedGeneration != 0 {
 		t.Errorf("status of a new object: %+v", bucket.Status)

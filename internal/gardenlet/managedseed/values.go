@@ -33,9 +33,6 @@ type Parent struct {
 // own are the parts of a configuration that belong to one gardenlet, and are not merged into that of another one.
 var own = []string{"seedConfig", "seedClientConnection", "leaderElection"}
 
-// ownConnection are the parts of the connection to the garden for which the same holds.
-var ownConnection = []string{"kubeconfig", "kubeconfigSecret", "bootstrapKubeconfig"}
-
 // configuration returns the configuration of the gardenlet of a ManagedSeed without apiVersion and kind. Fields of the
 // ManagedSeed win over those of the parent.
 func configuration(
@@ -53,10 +50,6 @@ func configuration(
 		}
 		for _, key := range own {
 			delete(out, key)
-		}
-		connection, _ := out["gardenClientConnection"].(map[string]any)
-		for _, key := range ownConnection {
-			delete(connection, key)
 		}
 	}
 	err := chartvalues.Config(out, gardenlet.Config, "spec.gardenlet.config", managed.Name) // Its Seed has the same name.

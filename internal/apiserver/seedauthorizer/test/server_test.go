@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"os"
@@ -140,26 +139,9 @@ func (g *garden) newSide(profile string) *side {
 	s.bastion = newBastion(s.namespace, s.shoot.Name)
 	g.Create(g.t, s.bastion)
 	s.managed = g.newManagedSeed(profile, name)
-	s.self = newGardenlet(g.t, s.seed)
+	s.self = env.Gardenlet(g.t, s.seed)
 	g.Create(g.t, s.self)
 	return s
-}
-
-func newGardenlet(t *testing.T, seed *corev1beta1.Seed) *seedmanagementv1alpha1.Gardenlet {
-	t.Helper()
-	config, err := json.Marshal(map[string]any{
-		"apiVersion": "gardenlet.config.gardener.cloud/v1alpha1", "kind": "GardenletConfiguration",
-		"seedConfig": map[string]any{"spec": seed.Spec},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &seedmanagementv1alpha1.Gardenlet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: corev1beta1.GardenNamespace, Name: seed.Name},
-		Spec:       seedmanagementv1alpha1.GardenletSpec{Config: &runtime.RawExtension{Raw: config}},
-	}
-	g.Spec.Deployment.Helm.OCIRepository.Ref = ptr.To("registry.invalid/charts/gardenlet:1.0.0")
-	return g
 }
 
 func newBastion(namespace, shoot string) *operationsv1alpha1.Bastion {
