@@ -21,15 +21,19 @@ import (
 // area is what a cause breaks.
 type area int
 
+// Of a Shoot the first three, of a Seed the others.
 const (
 	controlPlane area = iota
 	nodes
 	systemComponents
+	gardenlet
+	buckets
+	extensions
+	seedComponents
+	areas // Their number.
 )
 
-var areas = []area{controlPlane, nodes, systemComponents}
-
-// causes are problems of objects in Seed and Shoot, each of which is shown once.
+// causes are problems of objects, each of which is shown once.
 type causes struct{ of map[area][]Problem }
 
 // take returns the causes of an area that nothing has shown yet.
@@ -37,6 +41,14 @@ func (c *causes) take(a area) []Problem {
 	taken := c.of[a]
 	delete(c.of, a)
 	return taken
+}
+
+// takeAll returns all causes that nothing has shown yet.
+func (c *causes) takeAll() (all []Problem) {
+	for a := range areas {
+		all = append(all, c.take(a)...)
+	}
+	return all
 }
 
 func (c *causes) empty() bool { return len(c.of) == 0 }
@@ -47,7 +59,7 @@ func (c *causes) add(a area, problems ...Problem) {
 	}
 }
 
-func causesOf(f *Facts, now time.Time) *causes {
+func causesOf(f *ShootFacts, now time.Time) *causes {
 	c := &causes{of: map[area][]Problem{}}
 	if p := f.ControlPlane; p != nil {
 		c.add(controlPlane, workloads(InSeed, &p.Workloads, now)...)
@@ -72,7 +84,7 @@ func causesOf(f *Facts, now time.Time) *causes {
 	}
 	if s := f.Cluster; s != nil {
 		for i := range s.Nodes {
-			if p := node(&s.Nodes[i]); p != nil {
+			if p := node(InShoot, &s.Nodes[i]); p != nil {
 				c.add(nodes, *p)
 			}
 		}
@@ -125,12 +137,8 @@ func machineProblems(machines []machinev1alpha1.Machine) (out []Problem) {
 	return out
 }
 
-// resource is the problem of a ManagedResource, and what it breaks: objects of Shoots are system components.
+// resource is the problem of a ManagedResource of a Shoot, and what it breaks: objects of Shoots are system components.
 func resource(mr *resourcesv1alpha1.ManagedResource) (area, *Problem) {
-	ready, why := managedresource.Ready(mr, "")
-	if ready {
-		return 0, nil
-	}
 	a := systemComponents
 	if label := mr.Labels[corev1beta1.LabelCareConditionType]; label != "" {
 		if of := areasOf[corev1beta1.ConditionType(label)]; len(of) > 0 {
@@ -139,15 +147,24 @@ func resource(mr *resourcesv1alpha1.ManagedResource) (area, *Problem) {
 	} else if ptr.Deref(mr.Spec.Class, "") != "" {
 		a = controlPlane
 	}
+	return a, unready(mr)
+}
+
+// unready is the problem of a ManagedResource; nil if it has none.
+func unready(mr *resourcesv1alpha1.ManagedResource) *Problem {
+	ready, why := managedresource.Ready(mr, "")
+	if ready {
+		return nil
+	}
 	why = strings.TrimPrefix(strings.TrimPrefix(why, "ManagedResource "+mr.Name), ":")
-	return a, &Problem{
+	return &Problem{
 		Object: Object{InSeed, "ManagedResource", mr.Namespace, mr.Name}, Message: sentence("It is not ready: " + why),
 	}
 }
 
 // node is the problem of a node: it is not ready, lacks something, or takes no pods.
-func node(n *corev1.Node) *Problem {
-	object := Object{Place: InShoot, Kind: "Node", Name: n.Name}
+func node(place Place, n *corev1.Node) *Problem {
+	object := Object{Place: place, Kind: "Node", Name: n.Name}
 	for _, c := range n.Status.Conditions {
 		healthy := corev1.ConditionFalse
 		if c.Type == corev1.NodeReady {
@@ -163,7 +180,7 @@ func node(n *corev1.Node) *Problem {
 	if n.Spec.Unschedulable {
 		return &Problem{
 			Object: object, Message: "It is cordoned, so that it gets no new pods.",
-			Action: "If nothing is updating it, run in the Shoot: kubectl uncordon " + n.Name,
+			Action: fmt.Sprintf("If nothing is updating it, run in the %s: kubectl uncordon %s", place.cluster(), n.Name),
 		}
 	}
 	return nil

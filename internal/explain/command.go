@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	"hortus.dev/hortus/internal/garden"
 	"hortus.dev/hortus/internal/plan"
@@ -43,25 +43,27 @@ type command struct {
 func NewCommand() *cobra.Command {
 	c := &command{}
 	cmd := &cobra.Command{
-		Use:   "explain SHOOT...",
-		Short: "Say why a Shoot is not as it should be, and what to do",
+		Use:   "explain SHOOT|shoot/NAME|seed/NAME...",
+		Short: "Say why a Shoot or a Seed is not as it should be, and what to do",
 		Long: `Say for each condition, constraint and error of a Shoot why, from the Shoot down to the pod, the machine or the
-call of the cloud, and what to do about it. Nothing is changed.
+call of the cloud, and what to do about it; or, for operators, of a Seed, with the gardenlet, the extensions and the
+BackupBuckets. Nothing is changed.
 
 Owners of the Shoot see what the garden and the Shoot itself know: its nodes, and its system components. What is
 wrong in the control plane is shown to operators, who have a kubeconfig of the Seed. On the machine of a landscape,
 that of the landscape is used.`,
 		Example: `  hortus explain demo -n garden-dev
   hortus explain demo -n garden-dev -o yaml
-  hortus explain demo -n garden-dev --seed-kubeconfig seed.yaml`,
+  hortus explain demo -n garden-dev --seed-kubeconfig seed.yaml
+  hortus explain seed/local-1`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, names []string) error { return c.run(cmd, names) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
 	}
 	c.access.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "garden-dev", "namespace of the Shoot's project")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
 	cmd.Flags().StringVar(&c.seedKubeconfig, "seed-kubeconfig", "",
-		"kubeconfig of the Shoot's Seed; empty means that of the landscape of this machine, if it has the control plane")
+		"kubeconfig of the Seed; empty means that of the landscape of this machine, if it is this Seed's")
 	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("output", formats); err != nil {
 		panic(err) // The flag is defined above.
@@ -69,11 +71,41 @@ that of the landscape is used.`,
 	return cmd
 }
 
-func (c *command) run(cmd *cobra.Command, names []string) error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
+// target is what is to be explained.
+type target struct{ kind, name string }
+
+// parse reads arguments: the names of Shoots, or kinds and names.
+func parse(args []string) (targets []target, err error) {
+	var errs []error
+	for _, arg := range args {
+		kind, name, hasKind := strings.Cut(arg, "/")
+		if !hasKind {
+			kind, name = "shoot", arg
+		}
+		switch kind {
+		case "shoot", "shoots":
+			targets = append(targets, target{"Shoot", name})
+		case "seed", "seeds":
+			targets = append(targets, target{"Seed", name})
+		default:
+			errs = append(errs, fmt.Errorf("unsupported value: %q (NAME or shoot/NAME of a Shoot, seed/NAME of a Seed)", arg))
+			continue
+		}
+		if name == "" || strings.Contains(name, "/") {
+			errs = append(errs, fmt.Errorf("invalid value: %q (it needs one name)", arg))
+		}
 	}
-	var err error
+	return targets, errors.Join(errs...)
+}
+
+func (c *command) run(cmd *cobra.Command, args []string) error {
+	targets, err := parse(args)
+	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
+		err = errors.Join(err, fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output))
+	}
+	if err != nil {
+		return err
+	}
 	if c.config, err = c.access.RESTConfig(); err != nil {
 		return err
 	}
@@ -86,24 +118,17 @@ func (c *command) run(cmd *cobra.Command, names []string) error {
 	}
 	explanations := []*Explanation{}
 	var errs []error
-	for _, name := range names {
-		facts, err := readGarden(cmd.Context(), api, c.namespace, name)
+	for _, t := range targets {
+		explain := c.explainShoot
+		if t.kind == "Seed" {
+			explain = c.explainSeed
+		}
+		e, err := explain(cmd, api, t.name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		slow := func(what string) *time.Timer {
-			return time.AfterFunc(noticeAfter, func() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "Reading %s of %s/%s ...\n", what, c.namespace, name)
-			})
-		}
-		notice := slow("the control plane")
-		c.readSeed(cmd.Context(), facts)
-		notice.Stop()
-		notice = slow("nodes and system components")
-		c.readShoot(cmd.Context(), facts)
-		notice.Stop()
-		explanations = append(explanations, Of(facts, time.Now()))
+		explanations = append(explanations, e)
 	}
 	if c.output != "table" {
 		errs = append(errs, plan.Encode(cmd.OutOrStdout(), c.output, explanations))
@@ -113,6 +138,42 @@ func (c *command) run(cmd *cobra.Command, names []string) error {
 	return errors.Join(errs...)
 }
 
+func (c *command) explainShoot(cmd *cobra.Command, api client.Client, name string) (*Explanation, error) {
+	facts, err := readShootInGarden(cmd.Context(), api, c.namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	of := " of " + c.namespace + "/" + name
+	reading(cmd, "the control plane"+of, func() { c.readSeed(cmd.Context(), facts) })
+	reading(cmd, "nodes and system components"+of, func() { c.readShoot(cmd.Context(), facts) })
+	return OfShoot(facts, time.Now()), nil
+}
+
+func (c *command) explainSeed(cmd *cobra.Command, api client.Client, name string) (*Explanation, error) {
+	facts, err := readSeedInGarden(cmd.Context(), api, name)
+	if err != nil {
+		return nil, err
+	}
+	reading(cmd, "the cluster of Seed "+name, func() {
+		ctx := cmd.Context()
+		cluster, err := c.seedCluster(func(cluster client.Client) (bool, error) { return isSeed(ctx, cluster, facts.Seed) })
+		if err == nil {
+			facts.Cluster, err = readSeedCluster(ctx, cluster, facts.Installations)
+		}
+		if err != nil {
+			facts.Unread = append(facts.Unread, fmt.Sprintf("The cluster of the Seed: %v", err))
+		}
+	})
+	return OfSeed(facts, time.Now()), nil
+}
+
+// reading reads, and says what if it takes long.
+func reading(cmd *cobra.Command, what string, read func()) {
+	notice := time.AfterFunc(noticeAfter, func() { fmt.Fprintf(cmd.ErrOrStderr(), "Reading %s ...\n", what) })
+	defer notice.Stop()
+	read()
+}
+
 func (c *command) client(config *rest.Config) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = requestTimeout
@@ -120,11 +181,11 @@ func (c *command) client(config *rest.Config) (client.Client, error) {
 }
 
 // readSeed adds the facts of the control plane.
-func (c *command) readSeed(ctx context.Context, f *Facts) {
+func (c *command) readSeed(ctx context.Context, f *ShootFacts) {
 	if f.Shoot.Spec.SeedName == nil || f.Shoot.Status.TechnicalID == "" {
 		return
 	}
-	seed, err := c.seed(ctx, f.Shoot)
+	seed, err := c.seedCluster(func(seed client.Client) (bool, error) { return hasControlPlane(ctx, seed, f.Shoot) })
 	if err == nil {
 		f.ControlPlane, err = readControlPlane(ctx, seed, f.Shoot.Status.TechnicalID)
 	}
@@ -134,8 +195,8 @@ func (c *command) readSeed(ctx context.Context, f *Facts) {
 	}
 }
 
-// seed is the cluster that has the control plane of the Shoot.
-func (c *command) seed(ctx context.Context, shoot *corev1beta1.Shoot) (client.Client, error) {
+// seedCluster returns the cluster that is the right one.
+func (c *command) seedCluster(right func(client.Client) (bool, error)) (client.Client, error) {
 	paths := []string{c.seedKubeconfig}
 	if c.seedKubeconfig == "" {
 		var err error
@@ -155,14 +216,14 @@ func (c *command) seed(ctx context.Context, shoot *corev1beta1.Shoot) (client.Cl
 			errs = append(errs, err)
 			continue
 		}
-		if has, err := hasControlPlane(ctx, seed, shoot); has {
+		if is, err := right(seed); is {
 			return seed, nil
 		} else if err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if c.seedKubeconfig != "" && len(errs) == 0 {
-		return nil, fmt.Errorf("--seed-kubeconfig: invalid value: %q (the cluster has no control plane of this Shoot)",
+		return nil, fmt.Errorf("--seed-kubeconfig: invalid value: %q (the cluster is not the Seed, or has no control plane of the Shoot)",
 			c.seedKubeconfig)
 	}
 	if len(errs) == 0 {
@@ -172,7 +233,7 @@ func (c *command) seed(ctx context.Context, shoot *corev1beta1.Shoot) (client.Cl
 }
 
 // readShoot adds the facts of the Shoot itself.
-func (c *command) readShoot(ctx context.Context, f *Facts) {
+func (c *command) readShoot(ctx context.Context, f *ShootFacts) {
 	if f.Shoot.Status.IsHibernated || f.Shoot.Status.TechnicalID == "" {
 		return
 	}

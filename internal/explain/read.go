@@ -18,6 +18,8 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/component/gateway"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 )
 
@@ -25,12 +27,12 @@ import (
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), corev1beta1.AddToScheme(s), extensionsv1alpha1.AddToScheme(s),
-		resourcesv1alpha1.AddToScheme(s), machinev1alpha1.AddToScheme(s))
+		resourcesv1alpha1.AddToScheme(s), machinev1alpha1.AddToScheme(s), seedmanagementv1alpha1.AddToScheme(s))
 }
 
-// readGarden returns the facts that the garden has.
-func readGarden(ctx context.Context, garden client.Reader, namespace, name string) (*Facts, error) {
-	f := &Facts{Shoot: &corev1beta1.Shoot{}}
+// readShootInGarden returns the facts about a Shoot that the garden has.
+func readShootInGarden(ctx context.Context, garden client.Reader, namespace, name string) (*ShootFacts, error) {
+	f := &ShootFacts{Shoot: &corev1beta1.Shoot{}}
 	if err := garden.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, f.Shoot); err != nil {
 		return nil, fmt.Errorf("read Shoot %s/%s: %w", namespace, name, err)
 	}
@@ -42,6 +44,76 @@ func readGarden(ctx context.Context, garden client.Reader, namespace, name strin
 		}
 	}
 	return f, nil
+}
+
+// readSeedInGarden returns the facts about a Seed that the garden has.
+func readSeedInGarden(ctx context.Context, garden client.Reader, name string) (*SeedFacts, error) {
+	f := &SeedFacts{Seed: &corev1beta1.Seed{}}
+	if err := garden.Get(ctx, client.ObjectKey{Name: name}, f.Seed); err != nil {
+		return nil, fmt.Errorf("read Seed %s: %w", name, err)
+	}
+	note := func(what string, err error) {
+		if err != nil {
+			f.Unread = append(f.Unread, fmt.Sprintf("%s: %v", what, err))
+		}
+	}
+	var (
+		installations corev1beta1.ControllerInstallationList
+		buckets       corev1beta1.BackupBucketList
+	)
+	ofSeed := func(field string) client.MatchingFields { return client.MatchingFields{field: name} }
+	note("ControllerInstallations of the Seed", garden.List(ctx, &installations, ofSeed("spec.seedRef.name")))
+	note("BackupBuckets of the Seed", garden.List(ctx, &buckets, ofSeed("spec.seedName")))
+	f.Installations, f.Buckets = installations.Items, buckets.Items
+	key := client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: name}
+	managedSeed, gardenlet := &seedmanagementv1alpha1.ManagedSeed{}, &seedmanagementv1alpha1.Gardenlet{}
+	err := garden.Get(ctx, key, managedSeed)
+	if note("ManagedSeed "+name, client.IgnoreNotFound(err)); err == nil {
+		f.ManagedSeed = managedSeed
+	}
+	err = garden.Get(ctx, key, gardenlet)
+	if note("Gardenlet "+name, client.IgnoreNotFound(err)); err == nil {
+		f.Gardenlet = gardenlet
+	}
+	return f, nil
+}
+
+// isSeed reports whether a cluster is that of a Seed.
+func isSeed(ctx context.Context, cluster client.Reader, seed *corev1beta1.Seed) (bool, error) {
+	if seed.Status.ClusterIdentity == nil {
+		return false, errors.New("the Seed's gardenlet has not reported its cluster yet (status.clusterIdentity)")
+	}
+	ns := &corev1.Namespace{}
+	if err := cluster.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns); err != nil {
+		return false, fmt.Errorf("read namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return string(ns.UID) == *seed.Status.ClusterIdentity, nil
+}
+
+// readSeedCluster reads the cluster of a Seed, on which extensions are installed.
+func readSeedCluster(
+	ctx context.Context, cluster client.Reader, installations []corev1beta1.ControllerInstallation,
+) (*SeedCluster, error) {
+	var (
+		nodes     corev1.NodeList
+		resources resourcesv1alpha1.ManagedResourceList
+	)
+	err := errors.Join(cluster.List(ctx, &nodes),
+		cluster.List(ctx, &resources, client.InNamespace(corev1beta1.GardenNamespace)))
+	if err != nil {
+		return nil, err
+	}
+	s := &SeedCluster{Nodes: nodes.Items, Resources: resources.Items, Namespaces: map[string]Workloads{}}
+	namespaces := []string{corev1beta1.GardenNamespace, gateway.Namespace}
+	for i := range installations {
+		namespaces = append(namespaces, corev1beta1.ExtensionNamespacePrefix+installations[i].Name)
+	}
+	for _, namespace := range namespaces {
+		if s.Namespaces[namespace], err = readWorkloads(ctx, cluster, namespace); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // hasControlPlane reports whether a cluster has the control plane of a Shoot. Names do not suffice: Shoots of different

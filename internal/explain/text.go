@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 )
@@ -14,7 +15,7 @@ func writeText(out io.Writer, explanations []*Explanation, now time.Time) error 
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "Shoot %s/%s\n%s\n", e.Namespace, e.Name, e.State)
+		fmt.Fprintf(&b, "%s %s\n%s\n", e.Kind, path.Join(e.Namespace, e.Name), e.State)
 		for _, note := range e.Notes {
 			fmt.Fprintf(&b, "Note: %s\n", note)
 		}
@@ -56,12 +57,20 @@ func (o Object) String() string {
 	if o.Place == InGarden {
 		return o.Kind + " " + o.Name
 	}
-	where := "Seed"
-	if o.Place == InShoot {
-		where = "Shoot"
-	}
+	where := o.Place.cluster()
 	if o.Namespace != "" {
 		where += ", namespace " + o.Namespace
 	}
 	return fmt.Sprintf("%s %s (%s)", o.Kind, o.Name, where)
+}
+
+// cluster is the kind of the cluster, for people.
+func (p Place) cluster() string {
+	switch p {
+	case InSeed:
+		return "Seed"
+	case InShoot:
+		return "Shoot"
+	}
+	return "garden"
 }

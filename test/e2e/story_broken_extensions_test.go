@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +155,18 @@ func TestBrokenExtensionsHarmNobody(t *testing.T) {
 			return nil
 		})
 	}
+	eventually(t, "the explanation of the Seed", func() error {
+		out, err := run(t, filepath.Join(repository, ".build", "hortus"), "explain", "seed/local-1", "-o", "json")
+		for _, want := range []string{
+			garbled + "-local-1", "the value region must be set", "Correct the ControllerDeployment",
+			imageless + "-local-1", "hortus.dev/does-not-exist:1.0.0",
+		} {
+			if err != nil || !strings.Contains(out, want) {
+				return fmt.Errorf("explain does not say %q: %s, %v", want, out, err)
+			}
+		}
+		return nil
+	})
 	awaitShoot(t, "struck", "the extensions that it waits for", func(o *unstructured.Unstructured) bool {
 		text := statusText(o)
 		return strings.Contains(text, "Extension/garbled (condition Valid of ControllerInstallation garbled-local-1 is False)") &&

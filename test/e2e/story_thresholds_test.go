@@ -3,17 +3,21 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 // TestConditionsHaveThresholds gives all conditions a threshold. A Shoot whose API server is down, whose node is
 // cordoned, and whose gardenlet is silent shows each of it, first as Progressing or Unknown. Its label is progressing,
-// unknown and unhealthy in turn.
+// unknown and unhealthy in turn. Explanations of the Seed name the gardenlet, and an emergency stop, which the Seed
+// reports and during which a changed Shoot stays as it is.
 //
 // The story needs the second seed exclusively, because it reconfigures and stops its gardenlet.
 func TestConditionsHaveThresholds(t *testing.T) {
@@ -21,6 +25,7 @@ func TestConditionsHaveThresholds(t *testing.T) {
 	const (
 		name, namespace, seedName = "lenient", "shoot--dev--lenient", "local-2"
 		threshold                 = 45 * time.Second // An API server that ends may answer for a while.
+		emergencyStop             = corev1beta1.AnnotationEmergencyStopShootReconciliations
 		server, controlPlane      = "APIServerAvailable", "ControlPlaneHealthy"
 		nodes, system             = "EveryNodeReady", "SystemComponentsHealthy"
 	)
@@ -60,6 +65,31 @@ func TestConditionsHaveThresholds(t *testing.T) {
 		kubectl(t, kubeconfig, "uncordon", node)
 		awaitShoot(t, name, "health", healthy)
 	})
+	observed := func(t *testing.T) string {
+		t.Helper()
+		return kubectl(t, garden, "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.observedGeneration}")
+	}
+	before := observed(t)
+	step(t, "an emergency stop of the seed", func(t *testing.T) {
+		t.Cleanup(func() {
+			if t.Failed() {
+				kubectl(t, garden, "annotate", "seed", seedName, emergencyStop+"-")
+			}
+		})
+		kubectl(t, garden, "annotate", "seed", seedName, emergencyStop+"=true")
+		kubectl(t, garden, "wait", "seed/"+seedName, "--for=condition=EmergencyStopShootReconciliations", withPatience)
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p",
+			`{"spec":{"kubernetes":{"kubeAPIServer":{"requests":{"maxMutatingInflight":201}}}}}`)
+		for of, want := range map[string]string{
+			name:               "An operator has to end the emergency stop of the Seed",
+			"seed/" + seedName: "An operator has stopped all operations on its Shoots.",
+		} {
+			out := hortus(t, "explain", of, "-n", projectNS)
+			if !strings.Contains(out, want) || !strings.Contains(out, "annotate seed "+seedName+" "+emergencyStop+"-") {
+				t.Errorf("explain %s does not say %q:\n%s", of, want, out)
+			}
+		}
+	})
 	step(t, "a gardenlet that is silent", func(t *testing.T) {
 		gardenlet := []string{"-n", "garden", "scale", "deployment", "gardenlet"}
 		replicas := kubectl(t, seed, "-n", "garden", "get", "deployment", "gardenlet", "-o", "jsonpath={.spec.replicas}")
@@ -80,8 +110,29 @@ func TestConditionsHaveThresholds(t *testing.T) {
 		if out := kubectl(t, garden, "-n", projectNS, "get", "shoot", name); !strings.Contains(out, "unknown") {
 			t.Errorf("the list says:\n%s", out)
 		}
+		out := hortus(t, "explain", "seed/"+seedName, "--seed-kubeconfig", seed)
+		for _, want := range []string{"Condition GardenletReady", "It has no pods, because spec.replicas is 0."} {
+			if !strings.Contains(out, want) {
+				t.Errorf("explain does not say %q:\n%s", want, out)
+			}
+		}
 		kubectl(t, kubeconfig, "get", "nodes") // The control plane itself needs no gardenlet.
 		kubectl(t, seed, append(gardenlet, "--replicas="+replicas)...)
+		awaitShoot(t, name, "health", healthy)
+	})
+	step(t, "the emergency stop outlives the gardenlet, and its end begins what is due", func(t *testing.T) {
+		if now := observed(t); now != before {
+			t.Errorf("the stopped Shoot has been reconciled: generation %s became %s", before, now)
+		}
+		kubectl(t, garden, "annotate", "seed", seedName, emergencyStop+"-")
+		eventually(t, "the Seed to report no emergency stop", func() error {
+			if c := kubectl(t, garden, "get", "seed", seedName, "-o", "jsonpath={.status.conditions[*].type}"); strings.Contains(
+				c, "EmergencyStop") {
+				return fmt.Errorf("it has the conditions %s", c)
+			}
+			return nil
+		})
+		awaitSucceeded(t, name)
 		awaitShoot(t, name, "health", healthy)
 	})
 }

@@ -55,7 +55,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, resume
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("seed").
 		// The controller itself writes the status; of what others write there, only GardenletReady matters.
-		For(&corev1beta1.Seed{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&corev1beta1.Seed{}, builder.WithPredicates(relevantSeeds)).
 		Watches(&corev1beta1.Seed{}, silenced).
 		Watches(&corev1beta1.ControllerInstallation{}, all).
 		// A deleted bucket is created again, or no longer blocks the deletion of the Seed.
@@ -67,6 +67,13 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, resume
 		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter()}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
+
+// relevantSeeds passes changes of the spec, and the beginning and end of an emergency stop.
+var relevantSeeds = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.(*corev1beta1.Seed).EmergencyStop() != e.ObjectNew.(*corev1beta1.Seed).EmergencyStop()
+	},
+})
 
 var removals = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },

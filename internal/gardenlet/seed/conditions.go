@@ -94,6 +94,15 @@ func unknownControlPlanes(namespaces []metav1.PartialObjectMetadata, shoots []co
 	return unknown
 }
 
+// emergencyStop is the condition of a Seed while an operator keeps its Shoots from being reconciled.
+func emergencyStop() corev1beta1.Condition {
+	return corev1beta1.Condition{
+		Type: corev1beta1.SeedEmergencyStopShootReconciliations, Status: corev1beta1.ConditionTrue, Reason: "EmergencyStop",
+		Message: fmt.Sprintf("No Shoot on this Seed is reconciled, deleted or moved, because of the annotation %s.",
+			corev1beta1.AnnotationEmergencyStopShootReconciliations),
+	}
+}
+
 // systemComponents are healthy while one pod of each serves; the message names one that has fewer than it should.
 func systemComponents(o observed) corev1beta1.Condition {
 	c := corev1beta1.Condition{Type: corev1beta1.SeedSystemComponentsHealthy, Status: corev1beta1.ConditionFalse}

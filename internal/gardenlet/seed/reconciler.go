@@ -223,6 +223,11 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 	for _, c := range conditions(s.observed) {
 		status.Conditions = corev1beta1.SetCondition(status.Conditions, c, now)
 	}
+	if s.seed.EmergencyStop() {
+		status.Conditions = corev1beta1.SetCondition(status.Conditions, emergencyStop(), now)
+	} else {
+		status.Conditions = corev1beta1.RemoveCondition(status.Conditions, corev1beta1.SeedEmergencyStopShootReconciliations)
+	}
 	status.Gardener = ptr.To(r.Gardener)
 	status.Capacity, status.Allocatable = capacity(r.Config.Resources)
 	if version, err := r.Discovery.ServerVersion(); err == nil {

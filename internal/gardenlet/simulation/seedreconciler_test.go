@@ -209,6 +209,20 @@ func (r *seedRun) configure(version int) change {
 	}
 }
 
+// emergency stops or resumes the reconciliations of Shoots.
+func (r *seedRun) emergency(stop bool) change {
+	return func(context.Context, client.Client) error {
+		s := seedA()
+		if !r.garden.Exists(s) {
+			return nil
+		}
+		return r.garden.Edit(s, func() {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1beta1.AnnotationEmergencyStopShootReconciliations,
+				fmt.Sprint(stop))
+		})
+	}
+}
+
 // reports writes the condition of somebody else.
 func (r *seedRun) reports(message string) change {
 	return func(context.Context, client.Client) error {
@@ -269,6 +283,10 @@ func (r *seedRun) working() error {
 		if got := statusOf(s.Status.Conditions, kind); got != want {
 			return is(false, "%s is %s: %+v", kind, got, s.Status.Conditions)
 		}
+	}
+	stop := corev1beta1.FindCondition(s.Status.Conditions, corev1beta1.SeedEmergencyStopShootReconciliations)
+	if (stop != nil) != s.EmergencyStop() {
+		return is(false, "the annotations are %v, and the condition about an emergency stop is %+v", s.Annotations, stop)
 	}
 	v := fmt.Sprint(r.version)
 	if s.Status.ObservedGeneration != s.Generation || service.Annotations[annotationVersion] != v ||
@@ -418,6 +436,7 @@ func (r *seedRun) lives() {
 		r.podsFail = true
 		return r.kubernetes(ctx, c)
 	})
+	r.Change("an operator stops reconciliations of Shoots", r.garden, r.emergency(true))
 	r.Change("the garden reports the bucket", r.garden, r.reports("it is available"))
 	r.Change("somebody deletes the gateway", r.seed, r.tamper(gatewayDeployment()))
 	r.Change("configure version 3", r.garden, r.configure(3))
@@ -451,6 +470,9 @@ func (r *seedRun) recovers() {
 			r.leftOver = false
 			return c.Delete(ctx, controlPlaneCalled("shoot--dev--lost"))
 		})
+	}
+	if r.Random.IntN(2) == 0 {
+		r.Change("the operator resumes reconciliations of Shoots", r.garden, r.emergency(false))
 	}
 	r.Change("the garden reports the bucket", r.garden, r.reports("it is still available"))
 }

@@ -4,69 +4,28 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/maintenance"
 )
 
-// Explanation says why a Shoot is as it is.
-type Explanation struct {
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	State     string    `json:"state"` // What is being done, or was done last.
-	Problems  []Problem `json:"problems"`
-	Notes     []string  `json:"notes,omitempty"`  // States that somebody has requested, and that explain others.
-	Unread    []string  `json:"unread,omitempty"` // What was not read, with the reason: causes may be missing.
-}
-
-// Problem is something that is not as it should be.
-type Problem struct {
-	Object  Object       `json:"object"`
-	Message string       `json:"message"`
-	Since   *metav1.Time `json:"since,omitempty"`
-	Action  string       `json:"action,omitempty"` // What a person has to do; empty if nothing, or if the causes say it.
-	Causes  []Problem    `json:"causes,omitempty"`
-}
-
-// Place is the cluster that an object is in.
-type Place string
-
-// The places of objects.
-const (
-	InGarden Place = "garden"
-	InSeed   Place = "seed"
-	InShoot  Place = "shoot"
-)
-
-// Object names what has a problem. Conditions, constraints and the operation of the Shoot have their type as name.
-type Object struct {
-	Place     Place  `json:"place"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-}
-
-// Of explains the state of a Shoot at a time.
-func Of(f *Facts, now time.Time) *Explanation {
+// OfShoot explains the state of a Shoot at a time.
+func OfShoot(f *ShootFacts, now time.Time) *Explanation {
 	e := &Explanation{
-		Namespace: f.Shoot.Namespace, Name: f.Shoot.Name, State: state(f.Shoot, now), Notes: notes(f.Shoot, now),
-		Unread: f.Unread, Problems: []Problem{},
+		Kind: "Shoot", Namespace: f.Shoot.Namespace, Name: f.Shoot.Name, State: state(f.Shoot.Status.LastOperation, now),
+		Notes: notes(f.Shoot, now), Unread: f.Unread, Problems: []Problem{},
 	}
 	e.Problems = append(e.Problems, hindrances(f, now)...)
 	causes := causesOf(f, now)
 	e.Problems = append(e.Problems, conditions(f.Shoot, causes)...)
 	e.Problems = append(e.Problems, constraints(f.Shoot)...)
 	e.Problems = append(e.Problems, operation(f.Shoot, causes)...)
-	for _, area := range areas { // What no condition shows yet.
-		e.Problems = append(e.Problems, causes.take(area)...)
-	}
+	e.Problems = append(e.Problems, causes.takeAll()...) // What no condition shows yet.
 	return e
 }
 
-func state(shoot *corev1beta1.Shoot, now time.Time) string {
-	last := shoot.Status.LastOperation
+func state(last *corev1beta1.LastOperation, now time.Time) string {
 	if last == nil {
 		return "No operation has begun."
 	}
@@ -104,7 +63,7 @@ func window(m *corev1beta1.Maintenance) string {
 }
 
 // hindrances are why nothing is done for the Shoot.
-func hindrances(f *Facts, now time.Time) (out []Problem) {
+func hindrances(f *ShootFacts, now time.Time) (out []Problem) {
 	shoot := f.Shoot
 	if ptr.Deref(shoot.Spec.SeedName, "") == "" {
 		return []Problem{{
@@ -130,31 +89,27 @@ func description(shoot *corev1beta1.Shoot) string {
 	return sentence(shoot.Status.LastOperation.Description)
 }
 
-// seedActions are what operators do about conditions of a Seed.
-var seedActions = map[corev1beta1.ConditionType]string{
-	corev1beta1.SeedGardenletReady: "An operator has to check that the gardenlet runs and reaches the garden. Until then " +
-		"nothing is changed, and conditions are unknown. If the Seed is lost: docs/runbooks/a-seed-is-gone.md.",
-	corev1beta1.SeedBackupBucketsReady:      "An operator has to mend the object store or its credentials (Seed, spec.backup).",
-	corev1beta1.SeedExtensionsReady:         "An operator has to look at the ControllerInstallations of the Seed.",
-	corev1beta1.SeedSystemComponentsHealthy: "An operator has to look at the ManagedResources in namespace garden of the Seed.",
-}
-
+// seed is why operations on a Seed's Shoots fail or wait.
 func seed(s *corev1beta1.Seed) (out []Problem) {
 	for _, c := range s.Status.Conditions {
-		action, serious := seedActions[c.Type]
-		if !serious || c.Status == corev1beta1.ConditionTrue {
+		if _, serious := seedActions[c.Type]; !serious || c.Status == corev1beta1.ConditionTrue {
 			continue
 		}
-		out = append(out, Problem{
+		p := Problem{
 			Object: Object{Place: InGarden, Kind: "Seed", Name: s.Name}, Since: since(c.LastTransitionTime),
-			Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, sentence(c.Message)), Action: action,
-		})
+			Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, sentence(c.Message)),
+			Action:  fmt.Sprintf("An operator can see why: hortus explain seed/%s", s.Name),
+		}
+		if c.Type == corev1beta1.SeedGardenletReady {
+			p.Message += " Until the gardenlet runs and reaches the garden, nothing is changed, and conditions are unknown."
+		}
+		out = append(out, p)
 	}
 	return out
 }
 
 // reconciliation is why the gardenlet does not work on the Shoot although there is something to do.
-func reconciliation(f *Facts, now time.Time) *Problem {
+func reconciliation(f *ShootFacts, now time.Time) *Problem {
 	shoot, last := f.Shoot, f.Shoot.Status.LastOperation
 	request := maintenance.ReconcileRequest{
 		Shoot: shoot, Operation: corev1beta1.LastOperationTypeReconcile, Version: shoot.Status.Gardener.Version,
@@ -163,10 +118,7 @@ func reconciliation(f *Facts, now time.Time) *Problem {
 	if last != nil {
 		request.Operation = last.Type
 	}
-	if f.Seed != nil {
-		stop := corev1beta1.FindCondition(f.Seed.Status.Conditions, corev1beta1.SeedEmergencyStopShootReconciliations)
-		request.EmergencyStop = stop != nil && stop.Status == corev1beta1.ConditionTrue
-	}
+	request.EmergencyStop = f.Seed != nil && f.Seed.EmergencyStop()
 	decision := maintenance.DecideReconcile(request, now)
 	settled := last != nil && last.State == corev1beta1.LastOperationStateSucceeded &&
 		shoot.Generation == shoot.Status.ObservedGeneration
@@ -176,7 +128,7 @@ func reconciliation(f *Facts, now time.Time) *Problem {
 	p := &Problem{Object: Object{InGarden, "Shoot", shoot.Namespace, shoot.Name}, Message: decision.Reason + "."}
 	switch {
 	case request.EmergencyStop:
-		p.Action = "An operator has to end the emergency stop of the Seed."
+		p.Action = "An operator has to end the emergency stop of the Seed: " + endEmergencyStop(f.Seed)
 	case last != nil && last.State == corev1beta1.LastOperationStateFailed:
 		p.Action = "Remove the cause, then run: " + annotate(shoot, "gardener.cloud/operation=retry")
 	default:
@@ -202,16 +154,21 @@ func conditions(shoot *corev1beta1.Shoot, causes *causes) (out []Problem) {
 		if c.Status == corev1beta1.ConditionTrue {
 			continue
 		}
-		p := Problem{
-			Object: Object{InGarden, "Condition", "", string(c.Type)}, Since: since(c.LastTransitionTime),
-			Message: fmt.Sprintf("%s: %s", c.Status, sentence(c.Message)), Action: advice(c.Codes),
-		}
+		p := conditionProblem(c)
+		p.Action = advice(c.Codes)
 		for _, area := range areasOf[c.Type] {
 			p.Causes = append(p.Causes, causes.take(area)...)
 		}
 		out = append(out, p)
 	}
 	return out
+}
+
+func conditionProblem(c corev1beta1.Condition) Problem {
+	return Problem{
+		Object: Object{InGarden, "Condition", "", string(c.Type)}, Since: since(c.LastTransitionTime),
+		Message: fmt.Sprintf("%s: %s", c.Status, sentence(c.Message)),
+	}
 }
 
 // constraintActions are what owners do about constraints that have no error codes.
@@ -257,10 +214,8 @@ func operation(shoot *corev1beta1.Shoot, causes *causes) (out []Problem) {
 	if len(out) == 0 && !causes.empty() {
 		out = append(out, Problem{Object: object, Since: since(last.LastUpdateTime), Message: sentence(last.Description)})
 	}
-	for _, area := range areas {
-		if len(out) > 0 {
-			out[0].Causes = append(out[0].Causes, causes.take(area)...)
-		}
+	if len(out) > 0 {
+		out[0].Causes = append(out[0].Causes, causes.takeAll()...)
 	}
 	return out
 }
