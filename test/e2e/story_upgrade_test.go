@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"hortus.dev/hortus/internal/release"
-	"hortus.dev/hortus/internal/upgrade"
+	"hortus.dev/hortus/test/upgrade"
 )
 
 const (

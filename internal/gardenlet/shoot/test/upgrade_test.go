@@ -17,7 +17,7 @@ import (
 	"hortus.dev/hortus/extension/poolhash"
 	"hortus.dev/hortus/internal/golden"
 	"hortus.dev/hortus/internal/image"
-	"hortus.dev/hortus/internal/upgrade"
+	"hortus.dev/hortus/test/upgrade"
 )
 
 // releases is the folder with the notes of releases, and what each of them writes for the example Shoots.
