@@ -65,9 +65,22 @@ func warned() map[string][]string {
 	shoot := filled[corev1beta1.Shoot]()
 	shoot.DeletionTimestamp = nil
 	shoot.Spec.Provider.Workers[0].Maximum = 2
+	shoot.Spec.Networking.IPFamilies = []corev1beta1.IPFamily{corev1beta1.IPFamilyIPv6}
+	shoot.Spec.DNS.Providers[0].CredentialsRef.Kind = "WorkloadIdentity"
+	shoot.Annotations = map[string]string{
+		corev1beta1.AnnotationAllowDistantRegions:             "true",
+		corev1beta1.AnnotationAuthenticationIssuer:            "managed",
+		corev1beta1.AnnotationControlPlaneHAVPN:               "true",
+		corev1beta1.AnnotationControlPlaneScaleDownDisabled:   "true",
+		corev1beta1.AnnotationShootDisableIstioTLSTermination: "true",
+		corev1beta1.AnnotationShootIgnoreAlerts:               "true",
+	}
 	shoot.Spec.SystemComponents.CoreDNS.Autoscaling.Mode = corev1beta1.CoreDNSAutoscalingModeClusterProportional
 	seed := filled[corev1beta1.Seed]()
 	seed.Spec.Backup.CredentialsRef.Kind = "WorkloadIdentity"
+	seed.Spec.DNS.Internal.CredentialsRef.Kind = "WorkloadIdentity"
+	seed.Spec.DNS.Defaults[0].CredentialsRef.Kind = "WorkloadIdentity"
+	seed.Spec.Networks.IPFamilies = []corev1beta1.IPFamily{corev1beta1.IPFamilyIPv6}
 	registration := filled[corev1beta1.ControllerRegistration]()
 	registration.Spec.Resources = append(registration.Spec.Resources, registration.Spec.Resources[0])
 	registration.Spec.Resources[1].Kind = "SelfHostedShootExposure"

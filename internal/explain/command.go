@@ -46,7 +46,7 @@ func NewCommand() *cobra.Command {
 		Use:   "explain SHOOT|shoot/NAME|seed/NAME...",
 		Short: "Say why a Shoot or a Seed is not as it should be, and what to do",
 		Long: `Say for each condition, constraint and error of a Shoot why, from the Shoot down to the pod, the machine or the
-call of the cloud, and what to do about it; or, for operators, of a Seed, with the gardenlet, the extensions and the
+call of the cloud, and what to do about it. Operators get the same about a Seed: its gardenlet, its extensions and its
 BackupBuckets. Nothing is changed.
 
 Owners of the Shoot see what the garden and the Shoot itself know: its nodes, and its system components. What is
@@ -63,7 +63,7 @@ that of the landscape is used.`,
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "garden-dev", "namespace of the Shoot's project")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
 	cmd.Flags().StringVar(&c.seedKubeconfig, "seed-kubeconfig", "",
-		"kubeconfig of the Seed; empty means that of the landscape of this machine, if it is this Seed's")
+		"kubeconfig of the Seed; empty means that of the landscape of this machine, if it is the right one")
 	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("output", formats); err != nil {
 		panic(err) // The flag is defined above.
@@ -155,16 +155,28 @@ func (c *command) explainSeed(cmd *cobra.Command, api client.Client, name string
 		return nil, err
 	}
 	reading(cmd, "the cluster of Seed "+name, func() {
-		ctx := cmd.Context()
-		cluster, err := c.seedCluster(func(cluster client.Client) (bool, error) { return isSeed(ctx, cluster, facts.Seed) })
-		if err == nil {
-			facts.Cluster, err = readSeedCluster(ctx, cluster, facts.Installations)
-		}
-		if err != nil {
+		if err := c.readSeedItself(cmd.Context(), facts); err != nil {
 			facts.Unread = append(facts.Unread, fmt.Sprintf("The cluster of the Seed: %v", err))
 		}
 	})
 	return OfSeed(facts, time.Now()), nil
+}
+
+// readSeedItself adds the facts of the Seed's cluster. As long as no gardenlet has reported which cluster that is, it
+// is the one that the user names.
+func (c *command) readSeedItself(ctx context.Context, f *SeedFacts) error {
+	right := func(cluster client.Client) (bool, error) { return isSeed(ctx, cluster, f.Seed) }
+	if f.Seed.Status.ClusterIdentity == nil {
+		if c.seedKubeconfig == "" {
+			return errors.New("no gardenlet has reported yet which it is, so it needs --seed-kubeconfig")
+		}
+		right = func(client.Client) (bool, error) { return true, nil }
+	}
+	cluster, err := c.seedCluster(right, "is not that of Seed "+f.Seed.Name)
+	if err == nil {
+		f.Cluster, err = readSeedCluster(ctx, cluster, f.Installations)
+	}
+	return err
 }
 
 // reading reads, and says what if it takes long.
@@ -185,7 +197,8 @@ func (c *command) readSeed(ctx context.Context, f *ShootFacts) {
 	if f.Shoot.Spec.SeedName == nil || f.Shoot.Status.TechnicalID == "" {
 		return
 	}
-	seed, err := c.seedCluster(func(seed client.Client) (bool, error) { return hasControlPlane(ctx, seed, f.Shoot) })
+	seed, err := c.seedCluster(func(seed client.Client) (bool, error) { return hasControlPlane(ctx, seed, f.Shoot) },
+		"has no control plane of this Shoot")
 	if err == nil {
 		f.ControlPlane, err = readControlPlane(ctx, seed, f.Shoot.Status.TechnicalID)
 	}
@@ -195,8 +208,8 @@ func (c *command) readSeed(ctx context.Context, f *ShootFacts) {
 	}
 }
 
-// seedCluster returns the cluster that is the right one.
-func (c *command) seedCluster(right func(client.Client) (bool, error)) (client.Client, error) {
+// seedCluster returns the cluster that is the right one. otherwise describes a cluster that is not.
+func (c *command) seedCluster(right func(client.Client) (bool, error), otherwise string) (client.Client, error) {
 	paths := []string{c.seedKubeconfig}
 	if c.seedKubeconfig == "" {
 		var err error
@@ -223,8 +236,7 @@ func (c *command) seedCluster(right func(client.Client) (bool, error)) (client.C
 		}
 	}
 	if c.seedKubeconfig != "" && len(errs) == 0 {
-		return nil, fmt.Errorf("--seed-kubeconfig: invalid value: %q (the cluster is not the Seed, or has no control plane of the Shoot)",
-			c.seedKubeconfig)
+		return nil, fmt.Errorf("--seed-kubeconfig: invalid value: %q (the cluster %s)", c.seedKubeconfig, otherwise)
 	}
 	if len(errs) == 0 {
 		return nil, errors.New("it needs --seed-kubeconfig, the kubeconfig of an operator of the Seed")

@@ -93,10 +93,10 @@ func check(t *testing.T, name string, e *Explanation) {
 	golden.Bytes(t, name+"/explanation.txt", out.Bytes())
 }
 
-// TestClusterOfAnotherSeed has the cluster of another Seed, and a Seed that has not reported its cluster yet.
+// TestClusterOfAnotherSeed has a Seed that has not reported its cluster yet, and one with another cluster.
 func TestClusterOfAnotherSeed(t *testing.T) {
 	seed, other := &corev1beta1.Seed{}, "another"
-	if is, err := isSeed(t.Context(), cluster(t, "testdata/seeds/broken", "seed"), seed); is || err == nil {
+	if is, err := isSeed(t.Context(), cluster(t, "testdata/seeds/broken", "seed"), seed); is || err != nil {
 		t.Errorf("without an identity, the cluster is the Seed's: %t, %v", is, err)
 	}
 	seed.Status.ClusterIdentity = &other

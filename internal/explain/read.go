@@ -9,6 +9,7 @@ import (
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -59,35 +60,32 @@ func readSeedInGarden(ctx context.Context, garden client.Reader, name string) (*
 	}
 	var (
 		installations corev1beta1.ControllerInstallationList
-		buckets       corev1beta1.BackupBucketList
+		backups       corev1beta1.BackupBucketList
 	)
 	ofSeed := func(field string) client.MatchingFields { return client.MatchingFields{field: name} }
 	note("ControllerInstallations of the Seed", garden.List(ctx, &installations, ofSeed("spec.seedRef.name")))
-	note("BackupBuckets of the Seed", garden.List(ctx, &buckets, ofSeed("spec.seedName")))
-	f.Installations, f.Buckets = installations.Items, buckets.Items
+	note("BackupBuckets of the Seed", garden.List(ctx, &backups, ofSeed("spec.seedName")))
+	f.Installations, f.Buckets = installations.Items, backups.Items
 	key := client.ObjectKey{Namespace: corev1beta1.GardenNamespace, Name: name}
-	managedSeed, gardenlet := &seedmanagementv1alpha1.ManagedSeed{}, &seedmanagementv1alpha1.Gardenlet{}
-	err := garden.Get(ctx, key, managedSeed)
+	managed, updating := &seedmanagementv1alpha1.ManagedSeed{}, &seedmanagementv1alpha1.Gardenlet{}
+	err := garden.Get(ctx, key, managed)
 	if note("ManagedSeed "+name, client.IgnoreNotFound(err)); err == nil {
-		f.ManagedSeed = managedSeed
+		f.ManagedSeed = managed
 	}
-	err = garden.Get(ctx, key, gardenlet)
+	err = garden.Get(ctx, key, updating)
 	if note("Gardenlet "+name, client.IgnoreNotFound(err)); err == nil {
-		f.Gardenlet = gardenlet
+		f.Gardenlet = updating
 	}
 	return f, nil
 }
 
 // isSeed reports whether a cluster is that of a Seed.
 func isSeed(ctx context.Context, cluster client.Reader, seed *corev1beta1.Seed) (bool, error) {
-	if seed.Status.ClusterIdentity == nil {
-		return false, errors.New("the Seed's gardenlet has not reported its cluster yet (status.clusterIdentity)")
-	}
 	ns := &corev1.Namespace{}
 	if err := cluster.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns); err != nil {
 		return false, fmt.Errorf("read namespace %s: %w", metav1.NamespaceSystem, err)
 	}
-	return string(ns.UID) == *seed.Status.ClusterIdentity, nil
+	return string(ns.UID) == ptr.Deref(seed.Status.ClusterIdentity, ""), nil
 }
 
 // readSeedCluster reads the cluster of a Seed, on which extensions are installed.
@@ -98,9 +96,11 @@ func readSeedCluster(
 		nodes     corev1.NodeList
 		resources resourcesv1alpha1.ManagedResourceList
 	)
-	err := errors.Join(cluster.List(ctx, &nodes),
-		cluster.List(ctx, &resources, client.InNamespace(corev1beta1.GardenNamespace)))
-	if err != nil {
+	err := cluster.List(ctx, &resources, client.InNamespace(corev1beta1.GardenNamespace))
+	if meta.IsNoMatchError(err) { // The gardenlet has not defined the kind yet.
+		err = nil
+	}
+	if err := errors.Join(err, cluster.List(ctx, &nodes)); err != nil {
 		return nil, err
 	}
 	s := &SeedCluster{Nodes: nodes.Items, Resources: resources.Items, Namespaces: map[string]Workloads{}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +87,9 @@ func seedConditions(s *corev1beta1.Seed, causes *causes) (out []Problem) {
 		if a, has := areasOfSeed[c.Type]; has {
 			p.Causes = causes.take(a)
 		}
-		if !slices.ContainsFunc(p.Causes, Problem.hasAction) {
+		works := c.Status == corev1beta1.ConditionProgressing ||
+			c.Status == corev1beta1.ConditionUnknown && c.Type != corev1beta1.SeedGardenletReady
+		if !works && !slices.ContainsFunc(p.Causes, Problem.hasAction) {
 			p.Action = seedActions[c.Type]
 		}
 		out = append(out, p)
@@ -112,7 +115,10 @@ func seedOperation(s *corev1beta1.Seed, causes *causes) *Problem {
 	}
 	p := &Problem{
 		Object: Object{InGarden, "Operation", "", string(last.Type)}, Since: since(last.LastUpdateTime),
-		Message: sentence(last.Description), Causes: causes.takeAll(),
+		Message: sentence(last.Description),
+	}
+	if last.Type == corev1beta1.LastOperationTypeDelete { // It waits for these.
+		p.Causes = append(causes.take(extensions), causes.take(buckets)...)
 	}
 	return p
 }
@@ -135,11 +141,17 @@ func causesOfSeed(f *SeedFacts, now time.Time) *causes {
 		cluster = &SeedCluster{}
 	}
 	left := maps.Clone(cluster.Namespaces)
+	resources := map[string]*Problem{}
+	for i := range cluster.Resources {
+		resources[cluster.Resources[i].Name] = unready(&cluster.Resources[i])
+	}
 	for i := range f.Installations {
-		namespace := corev1beta1.ExtensionNamespacePrefix + f.Installations[i].Name
+		extension := &f.Installations[i]
+		namespace := corev1beta1.ExtensionNamespacePrefix + extension.Name
 		w := left[namespace]
 		delete(left, namespace)
-		c.add(extensions, installation(&f.Installations[i], workloads(InSeed, &w, now))...)
+		c.add(extensions, installation(extension, resources[extension.Name], workloads(InSeed, &w, now))...)
+		delete(resources, extension.Name)
 	}
 	for i := range cluster.Nodes {
 		if p := node(InSeed, &cluster.Nodes[i]); p != nil {
@@ -159,11 +171,8 @@ func causesOfSeed(f *SeedFacts, now time.Time) *causes {
 			}
 		}
 	}
-	for i := range cluster.Resources {
-		mr := &cluster.Resources[i]
-		ofInstallation := slices.ContainsFunc(f.Installations,
-			func(i corev1beta1.ControllerInstallation) bool { return i.Name == mr.Name }) // Its conditions say the same.
-		if p := unready(mr); p != nil && !ofInstallation {
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		if p := resources[name]; p != nil {
 			c.add(seedComponents, *p)
 		}
 	}
@@ -176,7 +185,7 @@ const gardenletName = "gardenlet"
 // scaledDown is the problem of a gardenlet that is to have no pods; nil if there is none.
 func scaledDown(workloads []Workload) *Problem {
 	for _, w := range workloads {
-		if w.Name == gardenletName && w.Wanted == 0 {
+		if w.Kind == "Deployment" && w.Name == gardenletName && w.Wanted == 0 {
 			return &Problem{
 				Object: Object{InSeed, w.Kind, w.Namespace, w.Name}, Message: "It has no pods, because spec.replicas is 0.",
 				Action: fmt.Sprintf("Run in the Seed: kubectl scale -n %s deployment %s --replicas=1", w.Namespace, w.Name),
@@ -224,9 +233,20 @@ func bucket(b *corev1beta1.BackupBucket) *Problem {
 	return p
 }
 
-// installation is why an extension is not ready on the Seed, with those of its workloads that have problems. Workloads
-// that the conditions do not report yet are problems of their own.
-func installation(i *corev1beta1.ControllerInstallation, workloads []Problem) []Problem {
+// installationActions are what operators do about reasons of conditions of a ControllerInstallation. Other reasons pass
+// by themselves, or their causes say what to do.
+var installationActions = map[string]string{
+	"ChartInformationInvalid":   "Create or correct the ControllerDeployment to which the ControllerRegistration refers.",
+	"ChartCannotBeRendered":     "Correct the chart of the extension, or its values in the ControllerDeployment.",
+	"OCIChartCannotBePulled":    "Correct helm.ociRepository of the ControllerDeployment, or the registry.",
+	"RenderingHelmValuesFailed": "Correct the resources of the ControllerDeployment, or create what they refer to.",
+	"InstallationFailed":        "Correct the object in the extension's chart that the messages name, or remove what is in its way.",
+}
+
+// installation is why an extension is not ready on the Seed. Below it are its ManagedResource, if its conditions do not
+// say the same, and those of its workloads that have problems. Workloads that the conditions do not report yet are
+// problems of their own.
+func installation(i *corev1beta1.ControllerInstallation, resource *Problem, workloads []Problem) []Problem {
 	p := Problem{Object: Object{InGarden, "ControllerInstallation", "", i.Name}, Causes: workloads}
 	extension := "Extension " + i.Spec.RegistrationRef.Name
 	if i.DeletionTimestamp != nil {
@@ -235,34 +255,46 @@ func installation(i *corev1beta1.ControllerInstallation, workloads []Problem) []
 		required := corev1beta1.FindCondition(i.Status.Conditions, corev1beta1.ControllerInstallationRequired)
 		if required != nil && required.Status == corev1beta1.ConditionTrue {
 			p.Message += " " + sentence(required.Message)
+		} else if resource != nil {
+			p.Causes = append([]Problem{*resource}, p.Causes...)
 		}
 		return []Problem{p}
 	}
+	c := unmetOf(i)
+	if c == nil {
+		return workloads
+	}
+	p.Since = since(c.LastTransitionTime)
+	p.Message = fmt.Sprintf("%s: %s is %s: %s", extension, c.Type, c.Status, sentence(c.Message))
+	p.Action = installationActions[c.Reason]
+	if resource != nil && !strings.Contains(resource.Message, strings.TrimSuffix(c.Message, ".")) {
+		p.Causes = append([]Problem{*resource}, p.Causes...)
+	}
+	return []Problem{p}
+}
+
+// unmetOf is the first condition, in the order in which they come about, that keeps an extension from being ready; nil
+// if there is none.
+func unmetOf(i *corev1beta1.ControllerInstallation) *corev1beta1.Condition {
 	for _, row := range []struct {
-		kind   corev1beta1.ConditionType
-		want   corev1beta1.ConditionStatus
-		action string
+		kind corev1beta1.ConditionType
+		want corev1beta1.ConditionStatus
 	}{
-		{corev1beta1.ControllerInstallationValid, corev1beta1.ConditionTrue,
-			"Correct the ControllerDeployment to which ControllerRegistration " + i.Spec.RegistrationRef.Name + " refers."},
-		{corev1beta1.ControllerInstallationInstalled, corev1beta1.ConditionTrue,
-			"Correct the object that the message names in the extension's chart, or remove what is in its way."},
-		{corev1beta1.ControllerInstallationHealthy, corev1beta1.ConditionTrue, ""},
-		{corev1beta1.ControllerInstallationProgressing, corev1beta1.ConditionFalse, ""},
+		{corev1beta1.ControllerInstallationValid, corev1beta1.ConditionTrue},
+		{corev1beta1.ControllerInstallationInstalled, corev1beta1.ConditionTrue},
+		{corev1beta1.ControllerInstallationHealthy, corev1beta1.ConditionTrue},
+		{corev1beta1.ControllerInstallationProgressing, corev1beta1.ConditionFalse},
 	} {
 		c := corev1beta1.FindCondition(i.Status.Conditions, row.kind)
-		if c != nil && c.Status == row.want {
-			continue
-		}
-		p.Since, p.Message = since(i.CreationTimestamp), fmt.Sprintf("%s: condition %s is missing.", extension, row.kind)
-		if c != nil {
-			p.Since = since(c.LastTransitionTime)
-			p.Message = fmt.Sprintf("%s: %s is %s: %s", extension, row.kind, c.Status, sentence(c.Message))
-			if c.Status == corev1beta1.ConditionFalse {
-				p.Action = row.action
+		if c == nil {
+			return &corev1beta1.Condition{
+				Type: row.kind, Status: corev1beta1.ConditionUnknown, LastTransitionTime: i.CreationTimestamp,
+				Message: "The gardenlet has not reported yet.",
 			}
 		}
-		return []Problem{p}
+		if c.Status != row.want {
+			return c
+		}
 	}
-	return workloads
+	return nil
 }

@@ -158,7 +158,7 @@ func TestBrokenExtensionsHarmNobody(t *testing.T) {
 	eventually(t, "the explanation of the Seed", func() error {
 		out, err := run(t, filepath.Join(repository, ".build", "hortus"), "explain", "seed/local-1", "-o", "json")
 		for _, want := range []string{
-			garbled + "-local-1", "the value region must be set", "Correct the ControllerDeployment",
+			garbled + "-local-1", "the value region must be set", "its values in the ControllerDeployment",
 			imageless + "-local-1", "hortus.dev/does-not-exist:1.0.0",
 		} {
 			if err != nil || !strings.Contains(out, want) {

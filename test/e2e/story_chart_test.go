@@ -73,7 +73,7 @@ func TestChartsComeFromRegistries(t *testing.T) {
 
 	install("3.0.0")
 	eventually(t, "the missing chart is reported", func() error {
-		got, want := condition("Valid"), `False ChartCannotBePulled: helm.ociRepository of ControllerDeployment "leaflet": `+
+		got, want := condition("Valid"), `False OCIChartCannotBePulled: helm.ociRepository of ControllerDeployment "leaflet": `+
 			"pull chart "+r.address
 		if !strings.HasPrefix(got, want) {
 			return fmt.Errorf("Valid is %s, want %s", got, want)

@@ -33,6 +33,9 @@ func TestMinorsByMaintenance(t *testing.T) {
 	story(t, firstSeed)
 	const name = "hops"
 	garden := kubeconfigOf("garden")
+	for _, version := range []string{"1.34.4", "1.35.4"} { // They may be built first.
+		awaitImage(t, "/v2/kube-apiserver/manifests/v"+version+"?ns=registry.k8s.io")
+	}
 	end := expire(t, "1.34.4", time.Minute)
 	applyTestdata(t, garden, "shoot-hops.yaml", "")
 	t.Cleanup(func() { kubectl(t, garden, "-n", projectNS, "delete", "namespacedcloudprofile", "ending") })

@@ -70,12 +70,12 @@ func TestConditionsHaveThresholds(t *testing.T) {
 		return kubectl(t, garden, "-n", projectNS, "get", "shoot", name, "-o", "jsonpath={.status.observedGeneration}")
 	}
 	before := observed(t)
+	t.Cleanup(func() { // Before the Shoot is deleted, which a stop prevents.
+		if out, err := kubectlE(t, garden, "annotate", "seed", seedName, emergencyStop+"-"); err != nil {
+			t.Errorf("end the emergency stop: %v\n%s", err, out)
+		}
+	})
 	step(t, "an emergency stop of the seed", func(t *testing.T) {
-		t.Cleanup(func() {
-			if t.Failed() {
-				kubectl(t, garden, "annotate", "seed", seedName, emergencyStop+"-")
-			}
-		})
 		kubectl(t, garden, "annotate", "seed", seedName, emergencyStop+"=true")
 		kubectl(t, garden, "wait", "seed/"+seedName, "--for=condition=EmergencyStopShootReconciliations", withPatience)
 		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p",
@@ -123,6 +123,9 @@ func TestConditionsHaveThresholds(t *testing.T) {
 	step(t, "the emergency stop outlives the gardenlet, and its end begins what is due", func(t *testing.T) {
 		if now := observed(t); now != before {
 			t.Errorf("the stopped Shoot has been reconciled: generation %s became %s", before, now)
+		}
+		if out := hortus(t, "explain", "seed/"+seedName); !strings.Contains(out, "stopped all operations on its Shoots") {
+			t.Errorf("the Seed forgot the emergency stop:\n%s", out)
 		}
 		kubectl(t, garden, "annotate", "seed", seedName, emergencyStop+"-")
 		eventually(t, "the Seed to report no emergency stop", func() error {

@@ -166,9 +166,8 @@ const (
 	// OperationSeparator separates the operations of one annotation.
 	OperationSeparator = ";"
 
-	OperationRenewGardenAccessSecrets    = "renew-garden-access-secrets"    // Seed.
-	OperationRenewWorkloadIdentityTokens = "renew-workload-identity-tokens" // Seed.
-	OperationRenewKubeconfig             = "renew-kubeconfig"               // Seed, ManagedSeed.
+	OperationRenewGardenAccessSecrets = "renew-garden-access-secrets" // Seed.
+	OperationRenewKubeconfig          = "renew-kubeconfig"            // Seed, ManagedSeed.
 )
 
 // Tasks of AnnotationShootTasks.
@@ -459,10 +458,12 @@ const (
 
 // Conditions of Seeds.
 const (
-	SeedGardenletReady                    ConditionType = "GardenletReady"
-	SeedBackupBucketsReady                ConditionType = "BackupBucketsReady"
-	SeedExtensionsReady                   ConditionType = "ExtensionsReady"
-	SeedSystemComponentsHealthy           ConditionType = "SeedSystemComponentsHealthy"
+	SeedGardenletReady          ConditionType = "GardenletReady"
+	SeedBackupBucketsReady      ConditionType = "BackupBucketsReady"
+	SeedExtensionsReady         ConditionType = "ExtensionsReady"
+	SeedSystemComponentsHealthy ConditionType = "SeedSystemComponentsHealthy"
+	// SeedEmergencyStopShootReconciliations is True while an operator has stopped the operations on the Seed's Shoots, and
+	// missing otherwise.
 	SeedEmergencyStopShootReconciliations ConditionType = "EmergencyStopShootReconciliations"
 	// SeedControlPlanesKnown is False if there are control planes on the seed whose Shoots the garden does not know. Our
 	// own addition.

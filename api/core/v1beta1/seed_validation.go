@@ -10,9 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-var seedOperations = []string{
-	OperationReconcile, OperationRenewGardenAccessSecrets, OperationRenewKubeconfig, OperationRenewWorkloadIdentityTokens,
-}
+// renew-workload-identity-tokens is refused: no Seed has such tokens.
+var seedOperations = []string{OperationReconcile, OperationRenewGardenAccessSecrets, OperationRenewKubeconfig}
 
 // ValidateSeed checks a new Seed.
 func ValidateSeed(seed *Seed) field.ErrorList {
@@ -40,7 +39,12 @@ func ValidateSeedStatusUpdate(seed, old *Seed) field.ErrorList {
 // ValidateSeedTemplate checks the Seed in another object's configuration.
 func ValidateSeedTemplate(template *SeedTemplate, path *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(template.Labels, path.Child("metadata", "labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("metadata", "annotations"))...)
+	annotations := path.Child("metadata", "annotations")
+	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, annotations)...)
+	if _, given := template.Annotations[AnnotationOperation]; given {
+		errs = append(errs, field.Forbidden(annotations.Key(AnnotationOperation),
+			"would be requested again at each start of a gardenlet; annotate the Seed"))
+	}
 	return append(errs, validateSeedSpec(&template.Spec, path.Child("spec"))...)
 }
 
@@ -55,8 +59,12 @@ func validateOperation(annotations, old map[string]string, operations ...string)
 	if asked == "" {
 		return nil
 	}
+	pending := old[AnnotationOperation]
+	if pending == asked {
+		return nil // Earlier versions may have accepted it.
+	}
 	errs := validateEnum(asked, path, operations...)
-	if pending := old[AnnotationOperation]; pending != "" && pending != asked {
+	if pending != "" {
 		errs = append(errs, field.Forbidden(path, "the operation "+pending+" has not been picked up yet"))
 	}
 	return errs

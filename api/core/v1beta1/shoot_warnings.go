@@ -56,7 +56,7 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 		warn("spec.kubernetes.kubeControllerManager.podEvictionTimeout is deprecated and has no effect")
 	}
 	if scheduler := kubernetes.KubeScheduler; scheduler != nil && scheduler.KubeMaxPDVols != nil {
-		warn("spec.kubernetes.kubeScheduler.kubeMaxPDVols is deprecated")
+		warn("spec.kubernetes.kubeScheduler.kubeMaxPDVols is deprecated and has no effect")
 	}
 	if proxy := kubernetes.KubeProxy; proxy != nil && deref(proxy.Mode) == ProxyModeIPVS {
 		warn("spec.kubernetes.kubeProxy.mode: IPVS is deprecated, use NFTables or IPTables")
@@ -93,6 +93,7 @@ func WarningsShoot(shoot, old *Shoot, now time.Time) []string {
 	if old == nil || !equality.Semantic.DeepEqual(shoot.Spec, old.Spec) {
 		warnings = append(warnings, withoutEffect(shoot)...)
 	}
+	warnings = append(warnings, annotationsWithoutEffect(shoot, old)...)
 	if old != nil {
 		warnings = append(warnings, overdueRotations(shoot, now)...)
 	}
@@ -105,6 +106,11 @@ func secretNameNewlyGiven(name *string, before *DNS) bool {
 		func(p DNSProvider) bool { return !newlyGiven(name, p.SecretName) }))
 }
 
+// rotates reports whether credentials are rotated automatically.
+func rotates(config *MaintenanceRotationConfig) bool {
+	return config != nil && config.RotationPeriod != nil && config.RotationPeriod.Duration > 0
+}
+
 // overdueRotations names the credentials that should have been rotated, and rotations that should have been completed.
 // Credentials that are rotated automatically are left out.
 func overdueRotations(shoot *Shoot, now time.Time) []string {
@@ -114,9 +120,6 @@ func overdueRotations(shoot *Shoot, now time.Time) []string {
 	var auto MaintenanceCredentialsAutoRotation
 	if m := shoot.Spec.Maintenance; m != nil && m.AutoRotation != nil && m.AutoRotation.Credentials != nil {
 		auto = *m.AutoRotation.Credentials
-	}
-	automatic := func(config *MaintenanceRotationConfig) bool {
-		return config != nil && config.RotationPeriod != nil && config.RotationPeriod.Duration > 0
 	}
 	rotation := rotationOf(shoot)
 	var warnings []string
@@ -150,7 +153,7 @@ func overdueRotations(shoot *Shoot, now time.Time) []string {
 	}
 	check("service account key", OperationRotateServiceAccountKeyStart, OperationRotateServiceAccountKeyComplete,
 		key.Phase, key.LastInitiationTime, key.LastCompletionTime)
-	if !automatic(auto.ETCDEncryptionKey) {
+	if !rotates(auto.ETCDEncryptionKey) {
 		etcd := ETCDEncryptionKeyRotation{}
 		if rotation.ETCDEncryptionKey != nil {
 			etcd = *rotation.ETCDEncryptionKey
@@ -162,16 +165,8 @@ func overdueRotations(shoot *Shoot, now time.Time) []string {
 		check("etcd encryption key", OperationRotateETCDEncryptionKey, completion, etcd.Phase, etcd.LastInitiationTime,
 			etcd.LastCompletionTime)
 	}
-	if !automatic(auto.Observability) {
-		observability := ObservabilityRotation{}
-		if rotation.Observability != nil {
-			observability = *rotation.Observability
-		}
-		check("observability credentials", OperationRotateObservabilityCredentials, "", "", nil,
-			observability.LastCompletionTime)
-	}
 	settings := shoot.Spec.Provider.WorkersSettings
-	if shoot.HasWorkers() && !automatic(auto.SSHKeypair) &&
+	if shoot.HasWorkers() && !rotates(auto.SSHKeypair) &&
 		(settings == nil || settings.SSHAccess == nil || settings.SSHAccess.Enabled) {
 		ssh := ShootSSHKeypairRotation{}
 		if rotation.SSHKeypair != nil {

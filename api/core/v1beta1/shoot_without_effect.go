@@ -1,6 +1,9 @@
 package v1beta1
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // withoutEffect names the fields that are kept as they are written but change nothing, because no part of the system
 // acts on them. Without a warning, users would assume otherwise.
@@ -17,6 +20,20 @@ func withoutEffect(shoot *Shoot) []string {
 		noPreservation = "machines that failed are replaced"
 	)
 	spec := &shoot.Spec
+	if m := spec.Maintenance; m != nil && m.AutoRotation != nil && m.AutoRotation.Credentials != nil {
+		warn(rotates(m.AutoRotation.Credentials.Observability), "spec.maintenance.autoRotation.credentials.observability",
+			noObservability)
+	}
+	if spec.DNS != nil {
+		for i, provider := range spec.DNS.Providers {
+			warn(provider.CredentialsRef != nil && provider.CredentialsRef.Kind == kindWorkloadIdentity,
+				fmt.Sprintf("spec.dns.providers[%d].credentialsRef", i), "DNS providers need a Secret")
+		}
+	}
+	if spec.Networking != nil {
+		warn(slices.Contains(spec.Networking.IPFamilies, IPFamilyIPv6), "spec.networking.ipFamilies",
+			"control planes use IPv4 only")
+	}
 	kubernetes := &spec.Kubernetes
 	warn(kubernetes.ClusterAutoscaler != nil, "spec.kubernetes.clusterAutoscaler", noAutoscaler)
 	warn(kubernetes.VerticalPodAutoscaler != nil && kubernetes.VerticalPodAutoscaler.Enabled,
@@ -58,6 +75,38 @@ func withoutEffect(shoot *Shoot) []string {
 			warn(settings.MachinePreserveTimeout != nil, path+".machineControllerManager.machinePreserveTimeout", noPreservation)
 			warn(settings.AutoPreserveFailedMachineMax != nil, path+".machineControllerManager.autoPreserveFailedMachineMax",
 				noPreservation)
+		}
+	}
+	return texts
+}
+
+const noObservability = "there are no credentials for observability"
+
+// annotationsWithoutEffect names the annotations of a Shoot that are new or changed, and change nothing.
+func annotationsWithoutEffect(shoot, old *Shoot) []string {
+	var before map[string]string
+	if old != nil {
+		before = old.Annotations
+	}
+	var texts []string
+	for _, annotation := range []struct{ key, why string }{
+		{AnnotationAllowDistantRegions, "there are no live migrations between regions"},
+		{AnnotationAuthenticationIssuer, "the API server of the Shoot is its own issuer"},
+		{AnnotationControlPlaneHAVPN, "the tunnel is not configurable"},
+		{AnnotationControlPlaneScaleDownDisabled, "control planes are not scaled vertically"},
+		{AnnotationShootDisableIstioTLSTermination, "the gateway never terminates TLS"},
+		{AnnotationShootIgnoreAlerts, "there are no alerts"},
+	} {
+		value, given := shoot.Annotations[annotation.key]
+		if was, had := before[annotation.key]; given && (!had || value != was) {
+			texts = append(texts, fmt.Sprintf("metadata.annotations[%s] has no effect: %s", annotation.key, annotation.why))
+		}
+	}
+	for _, key := range []string{AnnotationOperation, AnnotationMaintenanceOperation} {
+		if slices.Contains(Operations(shoot.Annotations, key), OperationRotateObservabilityCredentials) &&
+			!slices.Contains(Operations(before, key), OperationRotateObservabilityCredentials) {
+			texts = append(texts, fmt.Sprintf("metadata.annotations[%s]: %s rotates nothing: %s", key,
+				OperationRotateObservabilityCredentials, noObservability))
 		}
 	}
 	return texts

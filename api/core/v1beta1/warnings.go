@@ -13,6 +13,9 @@ func newlyGiven[T comparable](now, before *T) bool {
 	return now != nil && (before == nil || *now != *before)
 }
 
+// kindWorkloadIdentity is a kind of credentials that most parts cannot use.
+const kindWorkloadIdentity = "WorkloadIdentity"
+
 // WarningsSeed names what is accepted but deprecated or without effect. old is nil for a new Seed.
 func WarningsSeed(seed, old *Seed) []string {
 	var backup Backup
@@ -31,7 +34,7 @@ func WarningsSeed(seed, old *Seed) []string {
 		warnings = append(warnings, "spec.dns.provider.secretRef is deprecated, use credentialsRef")
 	}
 	if old == nil || !equality.Semantic.DeepEqual(seed.Spec, old.Spec) {
-		warnings = append(warnings, seedWithoutEffect(&seed.Spec)...)
+		warnings = append(warnings, SeedWithoutEffect(&seed.Spec, specPath)...)
 	}
 	return warnings
 }
@@ -49,7 +52,7 @@ func WarningsBackupBucket(bucket, old *BackupBucket) []string {
 	if old != nil && equality.Semantic.DeepEqual(bucket.Spec, before) {
 		return warnings
 	}
-	if ref := bucket.Spec.CredentialsRef; ref != nil && ref.Kind == "WorkloadIdentity" {
+	if ref := bucket.Spec.CredentialsRef; ref != nil && ref.Kind == kindWorkloadIdentity {
 		warnings = append(warnings, "spec.credentialsRef has no effect: backups need a Secret")
 	}
 	if bucket.Spec.ShootRef != nil {

@@ -3,6 +3,9 @@ package v1alpha1
 import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 // WarningsManagedSeed returns what in a ManagedSeed has no effect. old is nil for a new one; warnings of an unchanged
@@ -17,7 +20,7 @@ func WarningsManagedSeed(managedSeed, old *ManagedSeed) []string {
 		warnings = append(warnings, "spec.gardenlet.bootstrap has no effect: the gardenlet of the Seed that runs the Shoot "+
 			"always requests the first certificate")
 	}
-	return append(warnings, warningsOfConnection(gardenlet.Config, "spec.gardenlet.config")...)
+	return append(warnings, warningsOfConfig(gardenlet.Config, specPath.Child("gardenlet", "config"))...)
 }
 
 // WarningsGardenlet returns what in a Gardenlet has no effect. old is nil for a new one; warnings of an unchanged spec
@@ -38,17 +41,23 @@ func WarningsGardenlet(gardenlet, old *Gardenlet) []string {
 		warnings = append(warnings,
 			"spec.deployment.componentImageVectorOverwrite has no effect: images are set in spec.config.images")
 	}
-	return append(warnings, warningsOfConnection(spec.Config, "spec.config")...)
+	return append(warnings, warningsOfConfig(spec.Config, specPath.Child("config"))...)
 }
 
-// warningsOfConnection are about how a gardenlet reaches the garden.
-func warningsOfConnection(raw *runtime.RawExtension, path string) []string {
+// warningsOfConfig are about the Seed, and how a gardenlet reaches the garden.
+func warningsOfConfig(raw *runtime.RawExtension, path *field.Path) []string {
 	config, err := parseConfig(raw)
-	if err != nil || config == nil || config.GardenClientConnection == nil {
+	if err != nil || config == nil {
 		return nil // Refused by validation, or nothing to warn of.
 	}
 	var warnings []string
+	if config.SeedConfig != nil {
+		warnings = gardencorev1beta1.SeedWithoutEffect(&config.SeedConfig.Spec, path.Child("seedConfig", "spec"))
+	}
 	connection := config.GardenClientConnection
+	if connection == nil {
+		return warnings
+	}
 	for _, part := range []struct {
 		name  string
 		given bool
@@ -58,7 +67,7 @@ func warningsOfConnection(raw *runtime.RawExtension, path string) []string {
 		{"bootstrapKubeconfig", len(connection.BootstrapKubeconfig) > 0},
 	} {
 		if part.given {
-			warnings = append(warnings, path+".gardenClientConnection."+part.name+
+			warnings = append(warnings, path.Child("gardenClientConnection", part.name).String()+
 				" has no effect: it is set where the gardenlet is installed")
 		}
 	}

@@ -2,12 +2,16 @@ package controllerregistration
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -217,13 +221,27 @@ func inUse(installation *corev1beta1.ControllerInstallation) bool {
 	})
 }
 
-// newInstallation derives the name from registration and Seed, so that a retry does not create a second object.
+// maxInstallationName leaves room for the prefix of the extension's namespace.
+const maxInstallationName = validation.DNS1123LabelMaxLength - len(corev1beta1.ExtensionNamespacePrefix)
+
+// installationName derives the name of a ControllerInstallation from its registration and Seed, so that a retry does
+// not create a second object. The end of a name that is too long for a namespace is replaced with a hash of the whole.
+func installationName(registration, seed string) string {
+	name := registration + "-" + seed
+	if len(name) <= maxInstallationName {
+		return name
+	}
+	hash := sha256.Sum256([]byte(name))
+	suffix := "-" + hex.EncodeToString(hash[:4])
+	return strings.TrimRight(name[:maxInstallationName-len(suffix)], "-.") + suffix
+}
+
 func newInstallation(
 	registration *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed,
 ) *corev1beta1.ControllerInstallation {
 	deployment := registration.Spec.Deployment.DeploymentRefs[0].Name
 	return &corev1beta1.ControllerInstallation{
-		ObjectMeta: metav1.ObjectMeta{Name: registration.Name + "-" + seed.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: installationName(registration.Name, seed.Name)},
 		Spec: corev1beta1.ControllerInstallationSpec{
 			RegistrationRef: corev1.ObjectReference{Name: registration.Name},
 			SeedRef:         &corev1.ObjectReference{Name: seed.Name},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -129,5 +130,22 @@ func TestExtensionsAreForShootsOrSeeds(t *testing.T) {
 				t.Errorf("required() = %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestInstallationName: the namespace of an extension begins with a prefix, and has the rest of the name.
+func TestInstallationName(t *testing.T) {
+	if got := installationName("provider-local", "local-1"); got != "provider-local-local-1" {
+		t.Errorf("installationName() = %s", got)
+	}
+	long := "extension-shoot-networking-problemdetector"
+	first, second := installationName(long, "europe-west-1a"), installationName(long, "europe-west-1b")
+	for _, name := range []string{first, second} {
+		if errs := validation.IsDNS1123Label(corev1beta1.ExtensionNamespacePrefix + name); len(errs) > 0 {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+	if first == second || !strings.HasPrefix(first, long) {
+		t.Errorf("the names on two Seeds are %s and %s", first, second)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,12 @@ const (
 	labelAggregateExtRole  = "rbac.gardener.cloud/aggregate-to-extension-role"
 	namespaceHashHexDigits = 5
 )
+
+// stays reports whether a namespace is released instead of deleted with its Project.
+func stays(ns *corev1.Namespace) bool {
+	keep, err := strconv.ParseBool(ns.Annotations[annotationKeepAfter])
+	return err == nil && keep
+}
 
 // namespaceName returns the name of the project's namespace: the one in the spec, or else one derived from the
 // project's UID, so that a project that is created again does not inherit leftovers of its predecessor.

@@ -31,6 +31,17 @@ func TestNamespaceName(t *testing.T) {
 	}
 }
 
+func TestNamespaceStaysIfAnOperatorWants(t *testing.T) {
+	for value, want := range map[string]bool{
+		"true": true, "True": true, "1": true, "false": false, "yes": false, "": false,
+	} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationKeepAfter: value}}}
+		if got := stays(ns); got != want {
+			t.Errorf("stays() with %q = %t, want %t", value, got, want)
+		}
+	}
+}
+
 func TestAdoptable(t *testing.T) {
 	labelled := map[string]string{labelRole: roleProject, labelProjectName: "dev"}
 	for name, tc := range map[string]struct {

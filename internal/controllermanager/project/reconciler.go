@@ -173,7 +173,7 @@ func (r *Reconciler) delete(ctx context.Context, p *corev1beta1.Project) (reconc
 		return reconcile.Result{}, fmt.Errorf("read namespace %q: %w", namespace, err)
 	}
 	if err == nil && existing.Annotations[annotationProject] == string(p.UID) {
-		if existing.Annotations[annotationKeepAfter] == "true" {
+		if stays(existing) {
 			log.FromContext(ctx).Info("Releasing namespace that was there before the Project", "Namespace", namespace)
 			if err := r.release(ctx, existing); err != nil {
 				return reconcile.Result{}, err

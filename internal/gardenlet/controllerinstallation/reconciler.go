@@ -176,12 +176,12 @@ func (r *Reconciler) objects(
 	}
 	archive, err := r.chart(ctx, installation, deployment)
 	if err != nil {
-		o.invalid, o.invalidReason = err, "ChartCannotBePulled"
+		o.invalid, o.invalidReason = err, "OCIChartCannotBePulled"
 		return nil, err
 	}
 	values, err := r.values(ctx, deployment)
 	if err != nil {
-		o.invalid, o.invalidReason = err, "ValuesCannotBeRead"
+		o.invalid, o.invalidReason = err, "RenderingHelmValuesFailed"
 		return nil, err
 	}
 	o.secretValues = values.public != nil
@@ -221,11 +221,13 @@ func (r *Reconciler) delete(
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if usedBy != "" {
-		before := installation.DeepCopy()
-		status := &installation.Status
+	before := installation.DeepCopy()
+	status := &installation.Status
+	if usedBy != "" || corev1beta1.FindCondition(status.Conditions, corev1beta1.ControllerInstallationRequired) != nil {
 		status.Conditions = corev1beta1.SetCondition(status.Conditions, required(usedBy), r.Clock.Now())
-		return reconcile.Result{RequeueAfter: removalPeriod}, kube.PatchStatus(ctx, r.Garden, installation, before)
+	}
+	if err := kube.PatchStatus(ctx, r.Garden, installation, before); err != nil || usedBy != "" {
+		return reconcile.Result{RequeueAfter: removalPeriod}, err
 	}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{
 		Namespace: gardenNamespace, Name: installation.Name,

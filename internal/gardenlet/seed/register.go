@@ -3,6 +3,7 @@ package seed
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,7 +14,8 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// Register creates the Seed, or updates its spec and labels from the configuration, which is their only source.
+// Register creates the Seed, or updates its spec from the configuration, which is its only source. Labels and
+// annotations of the configuration are added to those of the Seed, and win, except that no operation is requested.
 func Register(ctx context.Context, garden client.Client, c *config.SeedConfig) error {
 	seed := &corev1beta1.Seed{ObjectMeta: *c.ObjectMeta.DeepCopy(), Spec: *c.Spec.DeepCopy()}
 	current := &corev1beta1.Seed{ObjectMeta: c.ObjectMeta}
@@ -29,12 +31,10 @@ func Register(ctx context.Context, garden client.Client, c *config.SeedConfig) e
 		return nil
 	}
 	before := current.DeepCopy()
-	if current.Labels == nil {
-		current.Labels = map[string]string{}
-	}
-	for k, v := range c.Labels {
-		current.Labels[k] = v
-	}
+	current.Labels = joined(current.Labels, c.Labels)
+	annotations := maps.Clone(c.Annotations)
+	delete(annotations, corev1beta1.AnnotationOperation)
+	current.Annotations = joined(current.Annotations, annotations)
 	current.Spec = seed.Spec
 	if equality.Semantic.DeepEqual(before, current) {
 		return nil
@@ -44,4 +44,15 @@ func Register(ctx context.Context, garden client.Client, c *config.SeedConfig) e
 		return fmt.Errorf("update Seed %q: %w", seed.Name, err)
 	}
 	return nil
+}
+
+// joined returns the first map with the entries of the second, which win.
+func joined(base, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return base
+	}
+	out := map[string]string{}
+	maps.Copy(out, base)
+	maps.Copy(out, more)
+	return out
 }

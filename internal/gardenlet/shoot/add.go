@@ -53,6 +53,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 		For(&corev1beta1.Shoot{}, builder.WithPredicates(relevantUpdates)).
 		Watches(&corev1beta1.BackupEntry{}, handler.EnqueueRequestsFromMapFunc(ofBackupEntry),
 			builder.WithPredicates(entryUpdates)).
+		Watches(&corev1beta1.Seed{}, handler.EnqueueRequestsFromMapFunc(r.ofSeed(mgr.GetClient())),
+			builder.WithPredicates(emergencyEnds)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff,
@@ -69,6 +71,34 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 		b.WatchesRawSource(source.Kind[client.Object](seed.GetCache(), metadata, r.toShoot(mgr.GetClient(), gvk)))
 	}
 	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// emergencyEnds passes the end of an emergency stop, after which all that has become due is done.
+var emergencyEnds = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.(*corev1beta1.Seed).EmergencyStop() && !e.ObjectNew.(*corev1beta1.Seed).EmergencyStop()
+	},
+}
+
+// ofSeed returns the Shoots of this gardenlet's Seed.
+func (r *Reconciler) ofSeed(cache client.Reader) handler.MapFunc {
+	return func(ctx context.Context, seed client.Object) (requests []reconcile.Request) {
+		if seed.GetName() != r.SeedName {
+			return nil
+		}
+		shoots := &corev1beta1.ShootList{}
+		if err := cache.List(ctx, shoots, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Shoots of the Seed")
+			return nil
+		}
+		for i := range shoots.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&shoots.Items[i])})
+		}
+		return requests
+	}
 }
 
 // watched are the kinds in control plane namespaces that passes wait for.

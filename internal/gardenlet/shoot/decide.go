@@ -119,7 +119,7 @@ func confined(shoot *corev1beta1.Shoot, in DecideInput) bool {
 }
 
 // notNow is the decision for a Shoot that is not to be reconciled. It is looked at again: nothing else reports that its
-// window has opened, that the emergency stop of the seed has ended, or that it is time to try again what has failed.
+// window has opened, or that it is time to try again what has failed.
 func notNow(request maintenance.ReconcileRequest, answer maintenance.Reconciliation, in DecideInput) Decision {
 	d := Decision{Action: Drop, Reason: answer.Reason}
 	if answer.ClusterOnly {

@@ -79,15 +79,15 @@ func ensureDNSExternal(
 // externalProvider is the Shoot's own provider, or the one of the default domain that the Shoot's domain lies in.
 func externalProvider(ctx context.Context, s *Values, garden *Garden) (*dnsProvider, error) {
 	if p := primaryProvider(s.Shoot.Spec.DNS.Providers); p != nil && ptr.Deref(p.Type, "") != "" {
-		name := ptr.Deref(p.SecretName, "")
+		ref := corev1.ObjectReference{Kind: "Secret", Name: ptr.Deref(p.SecretName, "")}
 		if p.CredentialsRef != nil {
-			name = p.CredentialsRef.Name
+			ref.Kind, ref.Name = p.CredentialsRef.Kind, p.CredentialsRef.Name
 		}
-		if name == "" {
+		if ref.Name == "" {
 			data, err := cloudCredentials(ctx, s, garden)
 			return &dnsProvider{kind: *p.Type, data: data}, err
 		}
-		data, err := garden.credentials(ctx, corev1.ObjectReference{Kind: "Secret", Name: name}, s.Shoot.Namespace)
+		data, err := garden.credentials(ctx, ref, s.Shoot.Namespace)
 		return &dnsProvider{kind: *p.Type, data: data}, err
 	}
 	domain := s.ExternalDomain()

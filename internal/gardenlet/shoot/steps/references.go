@@ -15,12 +15,21 @@ import (
 // referencePrefix is put before the names of copied objects, so that a user's name cannot hit one of ours.
 const referencePrefix = "ref-"
 
-// References copies the objects that the Shoot lists as resources into its control plane namespace, for extensions.
-var References = &flow.Step[*Scope]{
-	Name:   "references",
-	After:  []*flow.Step[*Scope]{Namespace},
-	Ensure: use3(ensureReferences),
-}
+var (
+	// References copies the objects that the Shoot lists as resources into its control plane namespace, for extensions.
+	References = &flow.Step[*Scope]{
+		Name:   "references",
+		After:  []*flow.Step[*Scope]{Namespace},
+		Ensure: use3(ensureReferences),
+	}
+	// StaleReferences deletes the copies of objects that the Shoot lists no more. It is one of the last steps of
+	// [Reconcile]: until then, objects of extensions may refer to them.
+	StaleReferences = &flow.Step[*Scope]{
+		Name:   "stale-references",
+		SkipIf: when(asleep),
+		Ensure: use2(ensureStaleReferences),
+	}
+)
 
 func ensureReferences(ctx context.Context, s *Values, seed *Seed, garden *Garden) (flow.Outcome, error) {
 	for _, r := range s.Shoot.Spec.Resources {
@@ -33,6 +42,33 @@ func ensureReferences(ctx context.Context, s *Values, seed *Seed, garden *Garden
 		}
 	}
 	return flow.Done(), nil
+}
+
+func ensureStaleReferences(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	wanted := map[string]bool{}
+	for _, r := range s.Shoot.Spec.Resources {
+		wanted[r.ResourceRef.Kind+"/"+referencePrefix+r.ResourceRef.Name] = true
+	}
+	secrets, configMaps := &corev1.SecretList{}, &corev1.ConfigMapList{}
+	for _, list := range []client.ObjectList{secrets, configMaps} {
+		if err := seed.List(ctx, list, client.InNamespace(s.Namespace),
+			client.MatchingLabels{corev1beta1.LabelRole: corev1beta1.RoleResourceReference}); err != nil {
+			return flow.Outcome{}, fmt.Errorf("list copies of resources of the Shoot: %w", err)
+		}
+	}
+	var stale []client.Object
+	for i := range secrets.Items {
+		if o := &secrets.Items[i]; !wanted["Secret/"+o.Name] {
+			stale = append(stale, o)
+		}
+	}
+	for i := range configMaps.Items {
+		if o := &configMaps.Items[i]; !wanted["ConfigMap/"+o.Name] {
+			stale = append(stale, o)
+		}
+	}
+	_, err := seed.remove(ctx, stale...)
+	return flow.Done(), err
 }
 
 func referencedCopy(

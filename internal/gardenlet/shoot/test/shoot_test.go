@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -515,6 +516,33 @@ func TestKubeProxyIsRemovedWhenItIsDisabled(t *testing.T) {
 			err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: name}, o)
 			if client.IgnoreNotFound(err) != nil || (err == nil) != enabled {
 				t.Errorf("enabled is %t: %s: %v", enabled, name, err)
+			}
+		}
+	}
+}
+
+func TestResourcesOfAShootAreCopiedWhileItListsThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.run(w.newShoot(), succeeded)
+	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: "mine"}
+	w.must(w.Client.Create(w.ctx, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"key": []byte("value")}}))
+	w.must(w.Client.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: meta}))
+	for _, kinds := range [][]string{{"Secret", "ConfigMap"}, {"Secret"}, {}} {
+		before := s.DeepCopy()
+		s.Spec.Resources = nil
+		for _, kind := range kinds {
+			s.Spec.Resources = append(s.Spec.Resources, corev1beta1.NamedResourceReference{
+				Name:        strings.ToLower(kind),
+				ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: kind, Name: meta.Name},
+			})
+		}
+		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
+		s = w.run(s, succeeded)
+		for kind, o := range map[string]client.Object{"Secret": &corev1.Secret{}, "ConfigMap": &corev1.ConfigMap{}} {
+			err := w.Client.Get(w.ctx, client.ObjectKey{Namespace: s.Status.TechnicalID, Name: "ref-" + meta.Name}, o)
+			if client.IgnoreNotFound(err) != nil || (err == nil) != slices.Contains(kinds, kind) {
+				t.Errorf("the Shoot lists %v; the copy of the %s: %v", kinds, kind, err)
 			}
 		}
 	}

@@ -107,8 +107,7 @@ func takeOperation(s, old *corev1beta1.Seed) bool {
 	case corev1beta1.OperationReconcile:
 		delete(s.Annotations, corev1beta1.AnnotationOperation)
 		return true
-	case corev1beta1.OperationRenewGardenAccessSecrets, corev1beta1.OperationRenewWorkloadIdentityTokens,
-		corev1beta1.OperationRenewKubeconfig:
+	case corev1beta1.OperationRenewGardenAccessSecrets, corev1beta1.OperationRenewKubeconfig:
 		return true
 	}
 	return false
