@@ -15,7 +15,8 @@ import (
 )
 
 // Register creates the Seed, or updates its spec from the configuration, which is its only source. Labels and
-// annotations of the configuration are added to those of the Seed, and win, except that no operation is requested.
+// annotations of the configuration are added to those of the Seed, and win. An operation among them is requested when
+// the Seed is created, and not again.
 func Register(ctx context.Context, garden client.Client, c *config.SeedConfig) error {
 	seed := &corev1beta1.Seed{ObjectMeta: *c.ObjectMeta.DeepCopy(), Spec: *c.Spec.DeepCopy()}
 	current := &corev1beta1.Seed{ObjectMeta: c.ObjectMeta}
