@@ -46,6 +46,9 @@ type Options struct {
 	// Tokens configures the tokens of WorkloadIdentities.
 	Tokens TokenOptions
 
+	// ClusterIdentity is the identity of the garden; "" leaves it as it is.
+	ClusterIdentity string
+
 	// EncryptionRevision is the lowest accepted revision of the encryption configuration, a number; "" accepts any.
 	EncryptionRevision string
 
@@ -86,6 +89,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.EncryptionRevision, "encryption-revision", "",
 		"Lowest revision of the encryption configuration to start with; "+
 			"that of the configuration is in the file 'revision' next to it. Empty: any.")
+	flags.StringVar(&o.ClusterIdentity, "cluster-identity", "",
+		"Identity of the garden, unique among all gardens, which ends the identity of each Shoot; it cannot change. "+
+			"Empty: the identity that it has; a new garden gets the UID of its namespace kube-system.")
 	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration",
 		o.AdminKubeconfigMaxExpiration,
 		"Maximum lifetime of the credentials in administrators' kubeconfigs of Shoots; longer requests are shortened to it.")

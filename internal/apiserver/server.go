@@ -115,6 +115,9 @@ func New(o *Options) (*genericapiserver.GenericAPIServer, error) {
 	server.AddPostStartHookOrDie("seed-authorizer", func(hook genericapiserver.PostStartHookContext) error {
 		return feedSeeds(hook, config, follow, seeds)
 	})
+	server.AddPostStartHookOrDie("cluster-identity", func(hook genericapiserver.PostStartHookContext) error {
+		return ensureIdentity(hook, kube, o.ClusterIdentity)
+	})
 	return server, nil
 }
 

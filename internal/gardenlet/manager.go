@@ -319,7 +319,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		renewal.AddToManager(m.garden),
 		(&seed.Reconciler{
 			Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Discovery: m.discovery, Clock: real,
-			Config: c, Alive: lease.Alive,
+			Config: c, Alive: lease.Alive, CertificateNotAfter: m.access.NotAfter,
 			Gardener: corev1beta1.Gardener{ID: me.ID, Name: me.Name, Version: me.Version}, Image: images.Hortus,
 			Definitions: crds.Seed(), Placeholders: crds.Placeholders(), Policies: crds.Policies(),
 		}).AddToManager(m.garden, m.seed, lease.Resumed()),

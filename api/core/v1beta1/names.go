@@ -366,6 +366,11 @@ const (
 	DataKeyCertificateCA = "ca.crt"
 	DataKeyPrivateKeyCA  = "ca.key"
 
+	// ClusterIdentityName is the name of the ConfigMap in kube-system with the identity of a cluster, and the key of the
+	// identity in it. DataKeyOrigin says what the cluster is: "shoot", "seed", or "gardener-apiserver" for a garden.
+	ClusterIdentityName = "cluster-identity"
+	DataKeyOrigin       = "origin"
+
 	// CloudProfileKind and NamespacedCloudProfileKind are the kinds of a CloudProfileReference.
 	CloudProfileKind           = "CloudProfile"
 	NamespacedCloudProfileKind = "NamespacedCloudProfile"

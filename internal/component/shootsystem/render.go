@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
 )
 
@@ -54,8 +55,10 @@ func Namespaces() []client.Object {
 func Render(v Values) []client.Object {
 	objects := []client.Object{
 		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: "cluster-identity", Namespace: namespace},
-			Data:       map[string]string{"cluster-identity": v.ClusterIdentity, "origin": "shoot"},
+			ObjectMeta: metav1.ObjectMeta{Name: corev1beta1.ClusterIdentityName, Namespace: namespace},
+			Data: map[string]string{
+				corev1beta1.ClusterIdentityName: v.ClusterIdentity, corev1beta1.DataKeyOrigin: "shoot",
+			},
 		},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shoot-info", Namespace: namespace}, Data: v.Info},
 		component.BindClusterRole("gardener.cloud:admins", "cluster-admin", component.Group(GroupAdmins),

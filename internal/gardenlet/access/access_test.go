@@ -254,10 +254,10 @@ func TestJoining(t *testing.T) {
 	if first.err != nil {
 		t.Fatal(first.err)
 	}
-	if got := first.cert.Subject.CommonName; got != w.user() {
+	if got := first.used.Load().Subject.CommonName; got != w.user() {
 		t.Errorf("the certificate is for %q, want %q", got, w.user())
 	}
-	if again := open(nil); again.err != nil || !again.cert.Equal(first.cert) {
+	if again := open(nil); again.err != nil || !again.used.Load().Equal(first.used.Load()) {
 		t.Errorf("the next start does not use the certificate: %v", again.err)
 	}
 	// The token is of no use to anybody else any more.
@@ -292,7 +292,7 @@ func TestRenewal(t *testing.T) {
 	ns := w.Namespace(t, nil)
 	secret := &config.SecretReference{Namespace: ns.Name, Name: "gardenlet-kubeconfig"}
 	r := w.start(secret)
-	first := r.Access.cert
+	first := r.Access.used.Load()
 	next := w.step(r)
 	if want := 365 * day * 85 / 100; (next-want).Abs() > time.Hour || r.pending() != nil {
 		t.Fatalf("renewed in %s, want %s", next, want)
@@ -305,7 +305,7 @@ func TestRenewal(t *testing.T) {
 	if !strings.Contains(w.event(), "CertificateRenewed") {
 		t.Error("there is no event")
 	}
-	second := r.Access.cert
+	second := r.Access.used.Load()
 	if second.Subject.String() != first.Subject.String() || !second.NotBefore.After(first.NotBefore) {
 		t.Errorf("the second certificate is %s from %s, the first %s from %s", second.Subject, second.NotBefore,
 			first.Subject, first.NotBefore)
@@ -313,14 +313,14 @@ func TestRenewal(t *testing.T) {
 
 	// A new start, long after the file's certificate has expired.
 	w.clock.Step(next)
-	if got := w.start(secret).Access.cert; !got.Equal(second) {
+	if got := w.start(secret).Access.used.Load(); !got.Equal(second) {
 		t.Errorf("after a restart the certificate is that of %s", got.NotBefore)
 	}
 	// Another replica uses the certificate that the first one has stored.
 	other := w.start(secret)
 	w.renew(r)
 	w.step(other)
-	if !other.Access.cert.Equal(r.Access.cert) || other.pending() != nil {
+	if !other.Access.used.Load().Equal(r.Access.used.Load()) || other.pending() != nil {
 		t.Error("the other replica does not use the stored certificate")
 	}
 	// The Secret alone is sufficient: it has the address of the garden.
@@ -329,13 +329,13 @@ func TestRenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !alone.cert.Equal(r.Access.cert) || alone.Config.Host != "https://garden.example" {
-		t.Errorf("the Secret gives access to %s with the certificate of %s", alone.Config.Host, alone.cert.NotBefore)
+	if !alone.used.Load().Equal(r.Access.used.Load()) || alone.Config.Host != "https://garden.example" {
+		t.Errorf("the Secret gives access to %s with the certificate of %s", alone.Config.Host, alone.used.Load().NotBefore)
 	}
 	// An operator replaces the kubeconfig, as after a change of the garden's CA.
 	w.clock.Step(time.Hour)
 	w.give()
-	if got := w.start(secret).Access.cert; !got.NotBefore.After(r.Access.cert.NotBefore) {
+	if got := w.start(secret).Access.used.Load(); !got.NotBefore.After(r.Access.used.Load().NotBefore) {
 		t.Errorf("the operator's kubeconfig is not used, but a certificate from %s", got.NotBefore)
 	}
 }
@@ -346,9 +346,9 @@ func TestRenewalInAFile(t *testing.T) {
 	r := w.start(nil)
 	w.clock.Step(w.step(r))
 	w.renew(r)
-	if again := w.start(nil); !again.Access.cert.Equal(r.Access.cert) ||
+	if again := w.start(nil); !again.Access.used.Load().Equal(r.Access.used.Load()) ||
 		again.Access.Config.Host != "https://garden.example" {
-		t.Errorf("the file has a certificate of %s", again.Access.cert.NotBefore)
+		t.Errorf("the file has a certificate of %s", again.Access.used.Load().NotBefore)
 	}
 	files, err := os.ReadDir(filepath.Dir(w.file))
 	if err != nil || len(files) != 1 {
@@ -360,9 +360,9 @@ func TestRenewalInAFile(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(w.file)); err != nil {
 		t.Fatal(err)
 	}
-	before := r.Access.cert
+	before := r.Access.used.Load()
 	w.renew(r)
-	if r.Access.cert.Equal(before) {
+	if r.Access.used.Load().Equal(before) {
 		t.Error("the certificate is not renewed")
 	}
 }
@@ -386,11 +386,11 @@ func TestOperation(t *testing.T) {
 	}
 	r := w.start(nil)
 	operate()
-	before := r.Access.cert
+	before := r.Access.used.Load()
 	w.clock.Step(time.Hour)
 	w.renew(r)
-	if r.Access.cert.Equal(before) || pending() {
-		t.Errorf("renewed: %t, the operation is still there: %t", !r.Access.cert.Equal(before), pending())
+	if r.Access.used.Load().Equal(before) || pending() {
+		t.Errorf("renewed: %t, the operation is still there: %t", !r.Access.used.Load().Equal(before), pending())
 	}
 	if next := w.step(r); next < 80*day || r.pending() != nil {
 		t.Errorf("renewed again in %s", next)
@@ -447,7 +447,7 @@ func TestRefusal(t *testing.T) {
 	}
 
 	r := w.start(nil)
-	before := r.Access.cert
+	before := r.Access.used.Load()
 	w.clock.Step(w.step(r))
 	w.step(r)
 	if err := w.Client.Get(t.Context(), client.ObjectKey{Name: r.pending().name}, request); err != nil {
@@ -462,7 +462,7 @@ func TestRefusal(t *testing.T) {
 		_, err := r.Reconcile(t.Context(), w.seed.DeepCopy())
 		return err != nil && strings.Contains(err.Error(), "not today"), err
 	})
-	if !strings.Contains(w.event(), "not today") || !r.Access.cert.Equal(before) {
+	if !strings.Contains(w.event(), "not today") || !r.Access.used.Load().Equal(before) {
 		t.Error("there is no event, or another certificate")
 	}
 	w.renew(r)
@@ -510,7 +510,7 @@ func TestRenewalSurvivesFailedWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert, err := pki.ParseCert(c.CertData)
-	if err != nil || !cert.Equal(r.Access.cert) || !slices.Equal(c.CAData, w.ca.CertPEM) {
+	if err != nil || !cert.Equal(r.Access.used.Load()) || !slices.Equal(c.CAData, w.ca.CertPEM) {
 		t.Errorf("the Secret has another certificate or CA than is in use: %v", err)
 	}
 }

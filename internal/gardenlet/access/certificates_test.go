@@ -104,7 +104,7 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 	var asked time.Time // Creation time of the unanswered request.
 	for at := time.Duration(0); at <= last; at += day {
 		clock.SetTime(day0.Add(at))
-		watch.Use(row, access.cert, clock.Now())
+		watch.Use(row, access.used.Load(), clock.Now())
 		step()
 		if r.pending() == nil {
 			asked = time.Time{}
@@ -116,7 +116,7 @@ func moveGardenlet(t *testing.T, chance float64, last, silent time.Duration) int
 		if clock.Since(asked) >= silent {
 			sign()
 			step()
-			watch.Use(row, access.cert, clock.Now())
+			watch.Use(row, access.used.Load(), clock.Now())
 		}
 	}
 	return watch.Done()[row]

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,8 +33,17 @@ type Access struct {
 	secret     *client.ObjectKey // In the seed; nil if there is none.
 	seed       client.Client
 	transport  *Transport
-	// cert is the certificate in use; nil if the kubeconfig has none, or names a file with one, which others renew.
-	cert *x509.Certificate
+	// used is the certificate in use; nil if the kubeconfig has none, or names a file with one, which others renew.
+	used atomic.Pointer[x509.Certificate]
+}
+
+// NotAfter is when the certificate in use expires; nil if it is not known to the gardenlet.
+func (a *Access) NotAfter() *metav1.Time {
+	cert := a.used.Load()
+	if cert == nil {
+		return nil
+	}
+	return ptr.To(metav1.NewTime(cert.NotAfter))
 }
 
 // Open finds the kubeconfig and the certificate. The garden's address is the one in the kubeconfig file, if there is a
@@ -71,24 +82,26 @@ func Open(
 		return a, nil
 	}
 	pair := pki.KeyPair{CertPEM: base.CertData, KeyPEM: base.KeyData}
-	if a.cert, err = pki.ParseCert(pair.CertPEM); err != nil {
+	cert, err := pki.ParseCert(pair.CertPEM)
+	if err != nil {
 		return nil, fmt.Errorf("read certificate in kubeconfig of the garden: %w", err)
 	}
 	base.CertData, base.KeyData = nil, nil
 	if !strings.Contains(base.Host, "://") {
 		base.Host = "https://" + base.Host // The scheme that clients with a certificate default to.
 	}
-	stored, cert, err := a.stored(ctx)
+	stored, storedCert, err := a.stored(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := clock.Now()
-	if cert != nil && newer(cert, a.cert, now) {
-		pair, a.cert = *stored, cert
+	if storedCert != nil && newer(storedCert, cert, now) {
+		pair, cert = *stored, storedCert
 	}
-	if now.After(a.cert.NotAfter) {
+	a.used.Store(cert)
+	if now.After(cert.NotAfter) {
 		ctrl.LoggerFrom(ctx).Error(nil, "Certificate for the garden has expired. Give the gardenlet a new kubeconfig.",
-			"notAfter", a.cert.NotAfter)
+			"notAfter", cert.NotAfter)
 	}
 	if a.transport, err = NewTransport(base, pair); err != nil {
 		return nil, err

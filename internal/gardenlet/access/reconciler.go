@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	asked := seed.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRenewKubeconfig
-	if why := renewable(r.Access.cert, r.SeedName); why != "" {
+	if why := renewable(r.Access.used.Load(), r.SeedName); why != "" {
 		if !asked {
 			return reconcile.Result{}, nil
 		}
@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 		return reconcile.Result{}, r.done(ctx, seed)
 	}
 	if r.renewAt.IsZero() {
-		r.renewAt = renewAt(r.Access.cert, r.Window, r.Chance())
+		r.renewAt = renewAt(r.Access.used.Load(), r.Window, r.Chance())
 	}
 	if rest := r.renewAt.Sub(r.Clock.Now()); !asked && rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, nil
@@ -85,10 +85,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if !renewed {
 		return reconcile.Result{RequeueAfter: answerPeriod}, nil
 	}
-	ctrl.LoggerFrom(ctx).Info("Renewed certificate for the garden", "notAfter", r.Access.cert.NotAfter, "renewAt",
+	ctrl.LoggerFrom(ctx).Info("Renewed certificate for the garden", "notAfter", r.Access.used.Load().NotAfter, "renewAt",
 		r.renewAt)
 	r.Events.Eventf(seed, nil, corev1.EventTypeNormal, "CertificateRenewed", "Renew",
-		"The gardenlet's certificate for the garden is valid until %s", r.Access.cert.NotAfter.UTC().Format(time.RFC3339))
+		"The gardenlet's certificate for the garden is valid until %s", r.Access.NotAfter().UTC().Format(time.RFC3339))
 	if asked {
 		if err := r.done(ctx, seed); err != nil {
 			return reconcile.Result{}, err
@@ -103,7 +103,7 @@ func (r *Reconciler) renew(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if cert != nil && newer(cert, r.Access.cert, r.Clock.Now()) { // Another replica, or an operator, was first.
+	if cert != nil && newer(cert, r.Access.used.Load(), r.Clock.Now()) { // Another replica, or an operator, was first.
 		return true, r.use(*stored)
 	}
 	if r.issuer == nil {
@@ -125,13 +125,14 @@ func (r *Reconciler) use(pair pki.KeyPair) error {
 	if err != nil {
 		return fmt.Errorf("read new certificate: %w", err)
 	}
-	if !sameUser(cert, r.Access.cert) {
+	if !sameUser(cert, r.Access.used.Load()) {
 		return errors.New("the new certificate is for another user")
 	}
 	if err := r.Access.transport.Use(pair); err != nil {
 		return err
 	}
-	r.Access.cert, r.issuer = cert, nil
+	r.Access.used.Store(cert)
+	r.issuer = nil
 	r.renewAt = renewAt(cert, r.Window, r.Chance())
 	return nil
 }

@@ -73,7 +73,7 @@ func TestSimulateRenewal(t *testing.T) {
 			}
 			all := map[string]*x509.Certificate{"that is stored": cert}
 			for name, r := range replicas {
-				all["of "+name] = r.Access.cert
+				all["of "+name] = r.Access.used.Load()
 			}
 			for which, cert := range all {
 				user := corev1beta1.SeedUserPrefix + seed.Name

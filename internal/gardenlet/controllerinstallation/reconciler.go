@@ -223,11 +223,11 @@ func (r *Reconciler) delete(
 	}
 	before := installation.DeepCopy()
 	status := &installation.Status
-	if usedBy != "" || corev1beta1.FindCondition(status.Conditions, corev1beta1.ControllerInstallationRequired) != nil {
+	was := corev1beta1.FindCondition(status.Conditions, corev1beta1.ControllerInstallationRequired)
+	if usedBy != "" || was != nil && was.Status != corev1beta1.ConditionFalse {
+		// The rest follows when the installation with the new condition is seen.
 		status.Conditions = corev1beta1.SetCondition(status.Conditions, required(usedBy), r.Clock.Now())
-	}
-	if err := kube.PatchStatus(ctx, r.Garden, installation, before); err != nil || usedBy != "" {
-		return reconcile.Result{RequeueAfter: removalPeriod}, err
+		return reconcile.Result{RequeueAfter: removalPeriod}, kube.PatchStatus(ctx, r.Garden, installation, before)
 	}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{
 		Namespace: gardenNamespace, Name: installation.Name,

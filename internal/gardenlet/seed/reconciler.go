@@ -42,6 +42,8 @@ type Reconciler struct {
 	Clock     clock.PassiveClock
 	// Alive reports whether the Lease of the Seed is being renewed; nothing else makes GardenletReady True.
 	Alive func() bool
+	// CertificateNotAfter returns when the gardenlet's certificate for the garden expires; nil if it is not known.
+	CertificateNotAfter func() *metav1.Time
 
 	Config   *config.GardenletConfiguration
 	Gardener corev1beta1.Gardener
@@ -229,6 +231,7 @@ func (r *Reconciler) setStatus(ctx context.Context, s *scope) error {
 		status.Conditions = corev1beta1.RemoveCondition(status.Conditions, corev1beta1.SeedEmergencyStopShootReconciliations)
 	}
 	status.Gardener = ptr.To(r.Gardener)
+	status.ClientCertificateExpirationTimestamp = r.CertificateNotAfter()
 	status.Capacity, status.Allocatable = capacity(r.Config.Resources)
 	if version, err := r.Discovery.ServerVersion(); err == nil {
 		status.KubernetesVersion = ptr.To(version.GitVersion)

@@ -477,13 +477,16 @@ func (r *Reconciler) stepScope(
 	}, nil
 }
 
-// GardenIdentity reads the identity of the garden, which is unique among all gardens; "garden" if it has none.
+// GardenIdentity reads the identity of the garden, which is unique among all gardens; "garden" if it has none, as with
+// an API server of version 0.1.
 func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-identity", Namespace: metav1.NamespaceSystem}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: metav1.NamespaceSystem, Name: corev1beta1.ClusterIdentityName,
+	}}
 	if _, err := kube.Exists(ctx, garden, m); err != nil {
 		return "", fmt.Errorf("read the identity of the garden: %w", err)
 	}
-	if id := m.Data["cluster-identity"]; id != "" {
+	if id := m.Data[corev1beta1.ClusterIdentityName]; id != "" {
 		return id, nil
 	}
 	return corev1beta1.GardenNamespace, nil

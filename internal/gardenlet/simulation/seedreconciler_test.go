@@ -291,7 +291,8 @@ func (r *seedRun) working() error {
 	v := fmt.Sprint(r.version)
 	if s.Status.ObservedGeneration != s.Generation || service.Annotations[annotationVersion] != v ||
 		r.annotated && service.Annotations["example.com/by"] != "others" || ptr.Deref(d.Spec.Replicas, 0) != 2 ||
-		ptr.Deref(s.Status.ClusterIdentity, "") == "" || ptr.Deref(s.Status.KubernetesVersion, "") != "v1.36.3" {
+		ptr.Deref(s.Status.ClusterIdentity, "") == "" || ptr.Deref(s.Status.KubernetesVersion, "") != "v1.36.3" ||
+		!notAfter.Equal(s.Status.ClientCertificateExpirationTimestamp) {
 		return is(false, "generation %d, status %+v, annotations %v, %d replicas", s.Generation, s.Status,
 			service.Annotations, ptr.Deref(d.Spec.Replicas, 0))
 	}

@@ -123,7 +123,8 @@ func (r *seedRun) start(p *sim.Process) error {
 	}
 	reconciler := &seed.Reconciler{
 		Garden: direct, Cache: p.GetClient(), Seed: p.In(r.seed).Direct(), Discovery: discovery.NewDiscoveryClient(api),
-		Clock: r.Clock(), Alive: lease.Alive, Config: r.config, Image: "registry.invalid/hortus:1",
+		Clock: r.Clock(), Alive: lease.Alive, CertificateNotAfter: func() *metav1.Time { return notAfter.DeepCopy() },
+		Config: r.config, Image: "registry.invalid/hortus:1",
 		Definitions: r.definitions, Placeholders: r.placeholders, Policies: crds.Policies()[:2],
 	}
 	// Not in parallel to the Lease, so that each run of a seed is the same.
@@ -142,6 +143,9 @@ func (r *seedRun) start(p *sim.Process) error {
 		})),
 		p.Add(lease), reconciler.AddToManager(p, p.In(r.seed), lease.Resumed()))
 }
+
+// notAfter is when the gardenlet's certificate expires.
+var notAfter = metav1.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // register does what a gardenlet does when it starts, and reports whether it has succeeded.
 func (r *seedRun) register(ctx context.Context, garden client.Client) bool {

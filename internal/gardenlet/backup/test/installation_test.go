@@ -165,6 +165,11 @@ func TestExtensionsStayAsLongAsObjectsInTheSeedNeedThem(t *testing.T) {
 	}
 	w.must(w.Client.Delete(w.ctx, bucket))
 	step()
+	c = corev1beta1.FindCondition(i.Status.Conditions, corev1beta1.ControllerInstallationRequired)
+	if gone(i) || c == nil || c.Status != corev1beta1.ConditionFalse {
+		t.Fatalf("no object needs the extension, which the condition does not say: %+v", c)
+	}
+	step()
 	if !gone(i) {
 		t.Errorf("the installation stays: %+v", i.Status.Conditions)
 	}

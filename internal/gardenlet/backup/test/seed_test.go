@@ -32,7 +32,7 @@ func (s *seed) keeper() *gardenletseed.Reconciler {
 	s.must(err)
 	return &gardenletseed.Reconciler{
 		Garden: s.garden, Cache: s.Client, Seed: s.cluster, Discovery: d, Clock: clock, Config: c,
-		Alive: func() bool { return true },
+		Alive: func() bool { return true }, CertificateNotAfter: func() *metav1.Time { return nil },
 		Image: "hortus.dev/hortus:test",
 
 		Definitions: crds.Seed(), Placeholders: crds.Placeholders(), Policies: crds.Policies(),

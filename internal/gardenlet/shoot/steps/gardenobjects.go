@@ -64,7 +64,7 @@ func gardenObjects(s *Values, secrets Secrets) ([]client.Object, error) {
 			Namespace: s.Shoot.Namespace,
 			Labels: map[string]string{
 				corev1beta1.LabelRole: role, corev1beta1.LabelShootName: s.Shoot.Name,
-				corev1beta1.LabelShootUID: string(s.Shoot.UID),
+				corev1beta1.LabelShootUID: string(s.Shoot.Status.UID),
 			},
 			OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(s.Shoot, corev1beta1.SchemeGroupVersion.WithKind("Shoot")),
