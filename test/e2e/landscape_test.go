@@ -77,6 +77,7 @@ func TestLandscape(t *testing.T) {
 		}
 	})
 	step(t, "a gardenlet reads nothing but its own seed's", checkSeedsAreConfined)
+	step(t, "the identity of a cluster ends with that of its garden", checkIdentity)
 	step(t, "a gardenlet replaces its certificate while it runs", checkGardenletRenews)
 	step(t, "the plan tells what will happen to it", checkPlan)
 	step(t, "effects of edits are known before they are made", checkDiff)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -99,6 +100,23 @@ func checkSeedsAreConfined(t *testing.T) {
 	}
 }
 
+// checkIdentity compares the identity of the garden with those of the Shoot demo in the garden and in itself.
+func checkIdentity(t *testing.T) {
+	garden := kubeconfigOf("garden")
+	own := func(kubeconfig string) string {
+		return kubectl(t, kubeconfig, "-n", "kube-system", "get", "configmap", "cluster-identity", "-o",
+			"jsonpath={.data.origin} {.data.cluster-identity}")
+	}
+	origin, identity, _ := strings.Cut(own(garden), " ")
+	if origin != "gardener-apiserver" || identity == "" {
+		t.Fatalf("the garden is %q with the identity %q", origin, identity)
+	}
+	shoot := kubectl(t, garden, "-n", "garden-dev", "get", "shoot", "demo", "-o", "jsonpath={.status.clusterIdentity}")
+	if inside := own(shootKubeconfig(t, "demo")); inside != "shoot "+shoot || !strings.HasSuffix(shoot, "-"+identity) {
+		t.Errorf("the Shoot says that it is %q, its status %q, the garden is %q", inside, shoot, identity)
+	}
+}
+
 // checkGardenletRenews has a gardenlet renew its certificate for the garden at once, and checks that it cannot get
 // another gardenlet's.
 func checkGardenletRenews(t *testing.T) {
@@ -126,6 +144,10 @@ func checkGardenletRenews(t *testing.T) {
 		}
 		return nil
 	})
+	expiry := kubectl(t, garden, "get", "seed", seed, "-o", "jsonpath={.status.clientCertificateExpirationTimestamp}")
+	if at, err := time.Parse(time.RFC3339, expiry); err != nil || time.Until(at) < 24*time.Hour {
+		t.Errorf("the Seed says that the gardenlet's certificate expires at %q (%v)", expiry, err)
+	}
 	if now := restarts(); now != pods {
 		t.Errorf("pods of the gardenlet and their restarts: %s, before %s", now, pods)
 	}

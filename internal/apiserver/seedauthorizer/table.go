@@ -267,8 +267,8 @@ var table = []rule{
 	}},
 	{"", "configmaps", ConfigMap, []grant{
 		{verbs: read, where: needed, extensions: true},
-		{verbs: read, where: called("kube-system/"+corev1beta1.ClusterIdentityName, corev1beta1.PublicNamespace+"/gardener-info"),
-			extensions: true},
+		{verbs: read, where: called("kube-system/"+corev1beta1.ClusterIdentityName,
+			corev1beta1.PublicNamespace+"/gardener-info"), extensions: true},
 		{verbs: publish, where: published(corev1beta1.ShootSuffixCACluster, corev1beta1.ShootSuffixCAKubelet)},
 	}},
 	{"", "serviceaccounts", "ServiceAccount", []grant{
