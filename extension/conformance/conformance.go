@@ -44,7 +44,7 @@ type Probe interface {
 }
 
 const (
-	patience = 30 * time.Second // For an extension that runs by itself.
+	patience = 5 * time.Minute // For an extension that runs by itself.
 	pause    = 100 * time.Millisecond
 	// quietSteps and quietTime are how long nothing must happen for "nothing happens".
 	quietSteps = 5

@@ -19,9 +19,9 @@ import (
 // identityPeriod is the interval of attempts to write the identity of the garden.
 const identityPeriod = time.Second
 
-// ensureIdentity gives the garden its identity, unless it has one: the wanted one, or the UID of its namespace
-// kube-system if none is wanted. The server is not ready before, so that no gardenlet gives a Shoot a name without it.
-// It returns an error if the garden has another identity, or if the context ends.
+// ensureIdentity gives the garden its identity, unless it has one: the configured one, or the UID of its namespace
+// kube-system if none is configured. The server is not ready before, so that no Shoot gets a name without it. It
+// returns an error if the garden has another identity than the configured one, or if the context ends.
 func ensureIdentity(ctx context.Context, garden kubernetes.Interface, want string) error {
 	return wait.PollUntilContextCancel(ctx, identityPeriod, true, func(ctx context.Context) (bool, error) {
 		have, err := identityOf(ctx, garden, want)
@@ -31,7 +31,7 @@ func ensureIdentity(ctx context.Context, garden kubernetes.Interface, want strin
 		}
 		if want != "" && have != want {
 			return false, fmt.Errorf("--cluster-identity: the garden has the identity %q (ConfigMap %s/%s), which cannot "+
-				"change: %q", have, metav1.NamespaceSystem, corev1beta1.ClusterIdentityName, want)
+				"change: %q (leave it empty)", have, metav1.NamespaceSystem, corev1beta1.ClusterIdentityName, want)
 		}
 		return true, nil
 	})
@@ -41,6 +41,10 @@ func ensureIdentity(ctx context.Context, garden kubernetes.Interface, want strin
 func identityOf(ctx context.Context, garden kubernetes.Interface, want string) (string, error) {
 	configMaps := garden.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	have, err := configMaps.Get(ctx, corev1beta1.ClusterIdentityName, metav1.GetOptions{})
+	if err == nil && have.Data[corev1beta1.ClusterIdentityName] == "" {
+		return "", fmt.Errorf("ConfigMap %s/%s has no key %s: write the identity into it, or delete it",
+			metav1.NamespaceSystem, have.Name, corev1beta1.ClusterIdentityName)
+	}
 	if err == nil {
 		return have.Data[corev1beta1.ClusterIdentityName], nil
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
@@ -90,8 +91,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Lowest revision of the encryption configuration to start with; "+
 			"that of the configuration is in the file 'revision' next to it. Empty: any.")
 	flags.StringVar(&o.ClusterIdentity, "cluster-identity", "",
-		"Identity of the garden, unique among all gardens, which ends the identity of each Shoot; it cannot change. "+
-			"Empty: the identity that it has; a new garden gets the UID of its namespace kube-system.")
+		"Identity of the garden, unique among all gardens, which is the suffix of the identities of its Shoots; it cannot "+
+			"change. Empty: the identity that it has; a new garden gets the UID of its namespace kube-system.")
 	flags.DurationVar(&o.AdminKubeconfigMaxExpiration, "shoot-admin-kubeconfig-max-expiration",
 		o.AdminKubeconfigMaxExpiration,
 		"Maximum lifetime of the credentials in administrators' kubeconfigs of Shoots; longer requests are shortened to it.")
@@ -112,6 +113,9 @@ func (o *Options) Validate() error {
 		if duration < time.Hour {
 			errs = append(errs, fmt.Errorf("--%s: must be at least 1h: %s", name, duration))
 		}
+	}
+	if problems := validation.IsDNS1123Subdomain(o.ClusterIdentity); o.ClusterIdentity != "" && len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--cluster-identity: invalid value: %q (%s)", o.ClusterIdentity, problems[0]))
 	}
 	return utilerrors.NewAggregate(errs)
 }

@@ -21,6 +21,7 @@ func TestProgramsOfTheGardenKnowTheirArguments(t *testing.T) {
 		"caCrt": "CA",
 		"apiserver": map[string]any{
 			"tlsCrt": "CRT", "tlsKey": "KEY", "encryptionSecret": "hortus-apiserver-encryption",
+			"clusterIdentity": "landscape-1",
 		},
 		"etcd": map[string]any{
 			"serverCrt": "SCRT", "serverKey": "SKEY", "clientCrt": "CCRT", "clientKey": "CKEY",

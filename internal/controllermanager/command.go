@@ -25,12 +25,14 @@ import (
 	operationsv1alpha1 "hortus.dev/hortus/api/operations/v1alpha1"
 	securityv1alpha1 "hortus.dev/hortus/api/security/v1alpha1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/controllermanager/bastion"
 	"hortus.dev/hortus/internal/controllermanager/binding"
 	"hortus.dev/hortus/internal/controllermanager/controllerregistration"
 	"hortus.dev/hortus/internal/controllermanager/csr"
 	"hortus.dev/hortus/internal/controllermanager/extensionrole"
 	"hortus.dev/hortus/internal/controllermanager/gardencertificate"
+	"hortus.dev/hortus/internal/controllermanager/gardenlet"
 	"hortus.dev/hortus/internal/controllermanager/managedseed"
 	"hortus.dev/hortus/internal/controllermanager/namespacedcloudprofile"
 	"hortus.dev/hortus/internal/controllermanager/project"
@@ -38,6 +40,7 @@ import (
 	"hortus.dev/hortus/internal/controllermanager/protection"
 	"hortus.dev/hortus/internal/controllermanager/seed"
 	"hortus.dev/hortus/internal/controllermanager/shoot"
+	"hortus.dev/hortus/internal/garden/bootstraptoken"
 	"hortus.dev/hortus/internal/metrics"
 	"hortus.dev/hortus/internal/reconnect"
 )
@@ -110,6 +113,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		(&bastion.Reconciler{Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock}).AddToManager,
 		(&managedseed.Reconciler{Garden: mgr.GetClient()}).AddToManager,
 		(&gardencertificate.Reconciler{Garden: mgr.GetClient(), Clock: clock}).AddToManager,
+		(&gardenlet.Reconciler{
+			Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock, Charts: &oci.Puller{Clock: clock},
+			CABundle: func() ([]byte, error) { return caBundleOf(mgr.GetConfig()) }, NewToken: bootstraptoken.New,
+			Connect: gardenlet.Connect,
+		}).AddToManager,
 		(&extensionrole.Reconciler{
 			Garden: mgr.GetClient(), Events: mgr.GetEventRecorder("hortus-extension-clusterrole"),
 		}).AddToManager,
@@ -123,6 +131,15 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 		}
 	}
 	return nil
+}
+
+// caBundleOf returns the CA bundle by which the garden is reached, which may be in a file that changes.
+func caBundleOf(config *rest.Config) ([]byte, error) {
+	config = rest.CopyConfig(config)
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("read CA bundle of the garden: %w", err)
+	}
+	return config.CAData, nil
 }
 
 func run(ctx context.Context, o options) error {

@@ -421,7 +421,7 @@ func TestPausedForLongerThanTheFenceTime(t *testing.T) {
 	f := &files{t: t, dir: t.TempDir()}
 	f.write(ca.CertPEM, issue(t, ca, pki.Server|pki.Client), client)
 	m := newMember(t, t.TempDir(), f)
-	const fenceTime = 3 * time.Second
+	const fenceTime = 5 * time.Second
 	child := exec.Command(os.Args[0], "-test.run=^TestChild$")
 	child.Env = append(os.Environ(), fenceVariable+"="+fenceTime.String(),
 		childVariable+"="+strings.Join(append([]string{
@@ -497,10 +497,10 @@ func TestChild(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			for { // Requests from before the pause are not confirmed.
+			for { // Requests from before the pause, which is not shorter than the fence time, are not confirmed.
 				asked := m.Guard.Now()
 				time.Sleep(fenceTime / 10)
-				if m.Guard.Now()-asked < fenceTime/2 {
+				if m.Guard.Now()-asked < fenceTime {
 					_ = m.Guard.Confirm(fence.Garden, owner, asked)
 				} else {
 					return

@@ -33,8 +33,9 @@ func TestConfinedGardenletStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shoot.GardenIdentity(t.Context(), direct); err != nil {
-		t.Errorf("read the identity of the garden: %v", err)
+	identity, err := (&shoot.GardenIdentity{Garden: direct}).Get(t.Context())
+	if err != nil || identity == corev1beta1.GardenNamespace {
+		t.Errorf("the identity of the garden is %q (%v)", identity, err)
 	}
 	options := gardenCache("own")
 	options.Scheme = scheme

@@ -262,11 +262,8 @@ func established(d *apiextensionsv1.CustomResourceDefinition) bool {
 
 // addControllers constructs every controller of the gardenlet.
 func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfiguration, hortusImage string) error {
-	gardenIdentity, err := shoot.GardenIdentity(ctx, m.gardenDirect)
-	if err != nil {
-		return err
-	}
 	real, me := clock.RealClock{}, identity()
+	gardenIdentity := &shoot.GardenIdentity{Garden: m.gardenDirect}
 	connector := &shoot.Connector{Scheme: m.seed.GetScheme()}
 	images := steps.ImagesFrom(hortusImage, c.Images)
 	shoots := c.Controllers.Shoot
@@ -298,7 +295,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	reconciler := &shoot.Reconciler{
 		Garden: m.gardenDirect, Cache: m.garden.GetClient(), Seed: m.seedDirect, Clock: real,
 		Events: m.garden.GetEventRecorder("gardenlet"), Shoots: connector, States: states,
-		SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity,
+		SeedName: c.SeedConfig.Name, Identity: me, Images: images, GardenIdentity: gardenIdentity.Get,
 		RetryDuration: shoots.RetryDuration.Duration, DNSTTL: *shoots.DNSEntryTTLSeconds,
 		FenceTime: shoots.FenceTime.Duration,
 		Options: maintenance.ReconcileOptions{
@@ -325,7 +322,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 		}).AddToManager(m.garden, m.seed, lease.Resumed()),
 		(&controllerinstallation.Reconciler{
 			Garden: m.gardenDirect, Seed: m.seedDirect, Clock: real, SeedName: c.SeedConfig.Name,
-			GardenIdentity: gardenIdentity, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real}, Server: m.access,
+			GardenIdentity: gardenIdentity.Get, FeatureGates: c.FeatureGates, Charts: &oci.Puller{Clock: real}, Server: m.access,
 			Capabilities: capabilities.Get,
 		}).AddToManager(m.garden, m.seed, *c.Controllers.ControllerInstallation.ConcurrentSyncs),
 		(&selfupdate.Reconciler{

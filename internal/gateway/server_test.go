@@ -19,6 +19,7 @@ import (
 	"github.com/pires/go-proxyproto"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
 )
 
 func bufioReader(s string) *bufio.Reader { return bufio.NewReader(strings.NewReader(s)) }
@@ -57,7 +58,7 @@ func start(t testing.TB, table *Table, drain time.Duration, configure ...func(*S
 func noLeaks(t testing.TB) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 				return
@@ -207,13 +208,15 @@ func TestProxyProtocolIsRoutedByDestination(t *testing.T) {
 }
 
 func TestOpenConnectionsContinueWhileDraining(t *testing.T) {
+	const drain = time.Hour
+	clock := testclock.NewFakeClock(time.Now())
 	up := loopback(t)
 	defer up.Close()
 	g := start(t, &Table{
 		apiServers: map[netip.Addr]Backend{
 			netip.MustParseAddr("10.0.0.1"): {Address: netip.MustParseAddrPort(up.Addr().String())},
 		},
-	}, 300*time.Millisecond)
+	}, drain, func(s *Server) { s.Clock = clock })
 	conn, err := net.Dial("tcp", g.proxy)
 	if err != nil {
 		t.Fatal(err)
@@ -228,18 +231,22 @@ func TestOpenConnectionsContinueWhileDraining(t *testing.T) {
 	defer server.Close()
 	stopped := make(chan struct{})
 	go func() { g.stop(); close(stopped) }()
-	for { // Until the port is closed.
+	wait(t, "it waits for the end of the delay", clock.HasWaiters)
+	clock.Step(time.Nanosecond)
+	wait(t, "the port is closed", func() bool {
 		c, err := net.Dial("tcp", g.proxy)
-		if err != nil {
-			break
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-	}
+		return err != nil
+	})
+	wait(t, "it waits for the end of the drain time", clock.HasWaiters)
 	fmt.Fprint(conn, "still here")
 	got := make([]byte, 10)
 	if _, err := io.ReadFull(server, got); err != nil || string(got) != "still here" {
 		t.Errorf("while draining: read %q, error %v", got, err)
 	}
+	clock.Step(drain)
 	<-stopped
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
 	if _, err := conn.Read(got); err == nil {

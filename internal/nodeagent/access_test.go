@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,16 +36,27 @@ func TestJoin(t *testing.T) {
 		Root: n.root, HostName: "node", Clock: clock.RealClock{},
 		Config: &config.Configuration{APIServer: config.APIServer{Server: "https://api.example", CABundle: []byte("ca")}},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ca, err := pki.NewCA("clients", clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	admin := kubernetes.NewForConfigOrDie(e.Config)
+	const user, group = "system:bootstrap:abcdef", "system:bootstrappers"
+	env.Eventually(t, "the API server has seen the permissions", func() (bool, error) {
+		review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: user, Groups: []string{group}, ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: "create", Group: certificatesv1.GroupName, Resource: "certificatesigningrequests",
+				},
+			},
+		}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed, err
+	})
 	signed := make(chan error, 1)
 	go func() { signed <- approveAndSign(ctx, admin, ca) }()
-	if _, err := access.Renew(ctx, e.As("system:bootstrap:abcdef", "system:bootstrappers")); err != nil {
+	if _, err := access.Renew(ctx, e.As(user, group)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-signed; err != nil {

@@ -75,7 +75,7 @@ func TestUserDataOnAHostWithSystemd(t *testing.T) {
 	if status, err := manager.Status(t.Context(), config.ContainerdUnitName); err != nil || status.State != units.Active {
 		t.Errorf("containerd is %+v (%v)", status, err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(initRan); err == nil {
 			break
 		}

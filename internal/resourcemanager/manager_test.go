@@ -264,8 +264,6 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 	e := env.Shared(t)
 	ctx := t.Context()
 	namespace := e.Namespace(t, nil).Name
-	start(t, e, namespace)
-
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: env.Name("node-")},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: node.TaintNotReady, Effect: corev1.TaintEffectNoSchedule}}},
@@ -277,9 +275,12 @@ func TestNodesAndTokensOnARealServer(t *testing.T) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: critical}, Spec: corev1.PodSpec{
 				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 				Containers:  []corev1.Container{{Name: "c", Image: "c"}}}}}}
-	e.Create(t, set, n)
+	e.Create(t, set)
+	start(t, e, namespace) // It knows the DaemonSet when it sees the Node.
+	e.Create(t, n)
+	before := n.DeepCopy()
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.Name}}
-	if err := e.Client.Status().Update(ctx, n); err != nil {
+	if err := e.Client.Status().Patch(ctx, n, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	controlled := true

@@ -37,8 +37,9 @@ func TestMain(m *testing.M) {
 		env.WithScheme(extensionsv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme, machinev1alpha1.AddToScheme))
 }
 
-// patience is far above the second or two that each step takes, because machines that run tests are busy.
-const patience = time.Minute
+// patience is far above the second or two that each step takes: machines that run tests are busy, and an error that
+// passes is retried after up to 30 s.
+const patience = 5 * time.Minute
 
 // landscape is a seed with a running extension, a cloud, and the namespace of one Shoot.
 type landscape struct {

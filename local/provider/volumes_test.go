@@ -106,8 +106,9 @@ func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 	if !slices.Contains(claim.Finalizers, finalizer) {
 		t.Errorf("an unbound claim has finalizers %q, want %s", claim.Finalizers, finalizer)
 	}
+	unbound := claim.DeepCopy()
 	claim.Spec.VolumeName = pv.Name
-	if err := e.Client.Update(ctx, claim); err != nil {
+	if err := e.Client.Patch(ctx, claim, client.MergeFrom(unbound)); err != nil {
 		t.Fatal(err)
 	}
 	env.Eventually(t, "the bound claim to be released", func() (bool, error) {
@@ -127,8 +128,9 @@ func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 		t.Errorf("the volume is %+v, want it attached to %s", found[0], instance.ID)
 	}
 
+	before := pv.DeepCopy()
 	pv.Status.Phase = corev1.VolumeReleased
-	if err := e.Client.Status().Update(ctx, pv); err != nil {
+	if err := e.Client.Status().Patch(ctx, pv, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	env.Eventually(t, "the PersistentVolume to be deleted", func() (bool, error) {
@@ -138,8 +140,9 @@ func TestVolumesWithTheRightsOfAShoot(t *testing.T) {
 		return !pv.DeletionTimestamp.IsZero(), nil
 	})
 	// A controller of Kubernetes, which does not run here, removes its finalizer from volumes that no pod uses.
+	before = pv.DeepCopy()
 	pv.Finalizers = []string{"local.provider.hortus.dev/volume"}
-	if err := e.Client.Update(ctx, pv); err != nil {
+	if err := e.Client.Patch(ctx, pv, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Client.Delete(ctx, va); err != nil {

@@ -38,9 +38,13 @@ func checkCare(t *testing.T) {
 	node := nodeOfPool(t, kubeconfig, "large").Name
 	applyTestdata(t, kubeconfig, "webhook.yaml", "")
 	kubectl(t, kubeconfig, "cordon", node)
-	if out, err := kubectlE(t, kubeconfig, "run", "refused", "--image=hortus.dev/echo:1.0.0"); err == nil {
-		t.Errorf("the webhook has not rejected a pod: %s", out)
-	}
+	eventually(t, "a pod that the webhook rejects", func() error {
+		out, err := kubectlE(t, kubeconfig, "run", "refused", "--image=hortus.dev/echo:1.0.0", "--dry-run=server")
+		if err == nil || !strings.Contains(out, "pods.nobody.example.com") {
+			return fmt.Errorf("%v\n%s", err, out)
+		}
+		return nil
+	})
 	kubectl(t, kubeconfig, "-n", "kube-system", "delete", "pods", "-l", "k8s-app=kube-dns", "--wait=false")
 
 	shoot := awaitShoot(t, "two", "the conditions to be False", func(o *unstructured.Unstructured) bool {
@@ -49,7 +53,8 @@ func checkCare(t *testing.T) {
 				return false
 			}
 		}
-		return conditionOf(o, "constraints", "HibernationPossible")["status"] == "False"
+		return has("APIServerAvailable", "True")(o) && has("ControlPlaneHealthy", "True")(o) &&
+			conditionOf(o, "constraints", "HibernationPossible")["status"] == "False"
 	})
 	for state := range states {
 		seen(t, state)

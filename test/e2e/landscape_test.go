@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -77,7 +78,7 @@ func TestLandscape(t *testing.T) {
 		}
 	})
 	step(t, "a gardenlet reads nothing but its own seed's", checkSeedsAreConfined)
-	step(t, "the identity of a cluster ends with that of its garden", checkIdentity)
+	step(t, "the identity of its garden is the suffix of its own", checkIdentity)
 	step(t, "a gardenlet replaces its certificate while it runs", checkGardenletRenews)
 	step(t, "the plan tells what will happen to it", checkPlan)
 	step(t, "effects of edits are known before they are made", checkDiff)
@@ -227,44 +228,50 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// nothingLeft checks by the listings of cloud, seeds and garden that deleted Shoots have left nothing.
+// nothingLeft waits until the listings of cloud, seeds and garden show that deleted Shoots have left nothing.
 func nothingLeft(t *testing.T) {
 	t.Helper()
-	for kind, want := range map[string]int{"instances": len(ownClusters), "networks": len(ownClusters)} {
-		var list struct {
-			Items []map[string]any `json:"items"`
+	eventually(t, "deleted Shoots to have left nothing", func() error {
+		var left []error
+		for kind, want := range map[string]int{"instances": len(ownClusters), "networks": len(ownClusters)} {
+			var list struct {
+				Items []map[string]any `json:"items"`
+			}
+			out := hortus(t, "cloud", kind, "list", "-o", "json")
+			if err := json.Unmarshal([]byte(out), &list); err != nil {
+				t.Fatalf("%v:\n%s", err, out)
+			}
+			if len(list.Items) != want {
+				left = append(left, fmt.Errorf("the cloud has %d %s, want just the landscape's own %d:\n%s", len(list.Items),
+					kind, want, out))
+			}
 		}
-		out := hortus(t, "cloud", kind, "list", "-o", "json")
-		if err := json.Unmarshal([]byte(out), &list); err != nil {
-			t.Fatalf("%v:\n%s", err, out)
+		if now := cloudObjects(t); now != landscapeObjects {
+			left = append(left, fmt.Errorf("the cloud has load balancers, volumes or buckets\n%s\nwith no Shoot it had\n%s",
+				now, landscapeObjects))
 		}
-		if len(list.Items) != want {
-			t.Errorf("the cloud has %d %s, want just the landscape's own %d:\n%s", len(list.Items), kind, want, out)
+		if out := hortus(t, "cloud", "dns", "list", "-o", "json"); strings.Contains(out, "api.") {
+			left = append(left, fmt.Errorf("the cloud still has DNS records:\n%s", out))
 		}
-	}
-	if now := cloudObjects(t); now != landscapeObjects {
-		t.Errorf("the cloud has load balancers, volumes or buckets\n%s\nwith no Shoot it had\n%s", now, landscapeObjects)
-	}
-	if out := hortus(t, "cloud", "dns", "list", "-o", "json"); strings.Contains(out, "api.") {
-		t.Errorf("the cloud still has DNS records:\n%s", out)
-	}
-	for _, cluster := range ownClusters {
-		kubeconfig := kubeconfigOf(cluster)
-		if out := kubectl(t, kubeconfig, "get", "namespaces", "-o", "name"); strings.Contains(out, "shoot--") {
-			t.Errorf("cluster %s still has namespaces:\n%s", cluster, out)
+		for _, cluster := range ownClusters {
+			kubeconfig := kubeconfigOf(cluster)
+			if out := kubectl(t, kubeconfig, "get", "namespaces", "-o", "name"); strings.Contains(out, "shoot--") {
+				left = append(left, fmt.Errorf("cluster %s still has namespaces:\n%s", cluster, out))
+			}
+			if out := kubectl(t, kubeconfig, "get", "clusters.extensions.gardener.cloud,persistentvolumes", "-A", "-o",
+				"name"); strings.Contains(out, "shoot--") {
+				left = append(left, fmt.Errorf("cluster %s still has:\n%s", cluster, out))
+			}
 		}
-		if out := kubectl(t, kubeconfig, "get", "clusters.extensions.gardener.cloud,persistentvolumes", "-A", "-o",
-			"name"); strings.Contains(out, "shoot--") {
-			t.Errorf("cluster %s still has:\n%s", cluster, out)
+		out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "secrets,configmaps,internalsecrets,shootstates",
+			"-o", "name")
+		for _, name := range []string{"demo.", "two.", "api-only.", "older."} {
+			if strings.Contains(out, "/"+name) {
+				left = append(left, fmt.Errorf("the garden still has:\n%s", out))
+			}
 		}
-	}
-	out := kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "get", "secrets,configmaps,internalsecrets,shootstates",
-		"-o", "name")
-	for _, name := range []string{"demo.", "two.", "api-only.", "older."} {
-		if strings.Contains(out, "/"+name) {
-			t.Errorf("the garden still has:\n%s", out)
-		}
-	}
+		return errors.Join(left...)
+	})
 }
 
 // awaitImage requests an image from the cloud's registry until the registry has it.

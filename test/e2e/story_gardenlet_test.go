@@ -56,24 +56,7 @@ func TestGardenletUpdatesItself(t *testing.T) {
 	}
 	reports := func(status string, texts ...string) {
 		t.Helper()
-		eventually(t, "the Gardenlet reports "+status+" "+strings.Join(texts, " "), func() error {
-			o := &unstructured.Unstructured{}
-			out := kubectl(t, garden, "-n", "garden", "get", "gardenlet", seed, "-o", "json")
-			if err := json.Unmarshal([]byte(out), &o.Object); err != nil {
-				return err
-			}
-			c := conditionOf(o, "conditions", "GardenletReconciled")
-			seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-			message, _ := c["message"].(string)
-			ok := c["status"] == status && seen == o.GetGeneration()
-			for _, text := range texts {
-				ok = ok && strings.Contains(message, text)
-			}
-			if !ok {
-				return fmt.Errorf("generation %d, observed %d, condition %v", o.GetGeneration(), seen, c)
-			}
-			return nil
-		})
+		awaitGardenlet(t, seed, status, texts...)
 	}
 	podsOf := func() string {
 		return kubectl(t, inSeed, "-n", "garden", "get", "pods", "-l", "app=gardenlet", "-o",
@@ -131,6 +114,29 @@ func TestGardenletUpdatesItself(t *testing.T) {
 	})
 }
 
+// awaitGardenlet waits until a Gardenlet has a condition with the status and the texts, about its newest spec.
+func awaitGardenlet(t *testing.T, name, status string, texts ...string) {
+	t.Helper()
+	eventually(t, "the Gardenlet reports "+status+" "+strings.Join(texts, " "), func() error {
+		o := &unstructured.Unstructured{}
+		out := kubectl(t, kubeconfigOf("garden"), "-n", "garden", "get", "gardenlet", name, "-o", "json")
+		if err := json.Unmarshal([]byte(out), &o.Object); err != nil {
+			return err
+		}
+		c := conditionOf(o, "conditions", "GardenletReconciled")
+		seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		message, _ := c["message"].(string)
+		ok := c["status"] == status && seen == o.GetGeneration()
+		for _, text := range texts {
+			ok = ok && strings.Contains(message, text)
+		}
+		if !ok {
+			return fmt.Errorf("generation %d, observed %d, condition %v", o.GetGeneration(), seen, c)
+		}
+		return nil
+	})
+}
+
 // renews waits until the gardenlet of a seed has renewed its Lease.
 func renews(t *testing.T, seed string) {
 	t.Helper()
@@ -147,6 +153,18 @@ func renews(t *testing.T, seed string) {
 	})
 }
 
+// deployment is that of a Gardenlet. The Secrets for the registry are those of [chartRegistry.secrets].
+func (r *chartRegistry) deployment(secrets, tag, image string) map[string]any {
+	return map[string]any{
+		"replicaCount": 1, "image": map[string]any{"ref": image},
+		"helm": map[string]any{"ociRepository": map[string]any{
+			"ref":               r.address + "/charts/gardenlet:" + tag,
+			"pullSecretRef":     map[string]any{"name": secrets + "-registry"},
+			"caBundleSecretRef": map[string]any{"name": secrets + "-ca"},
+		}},
+	}
+}
+
 // gardenlet is a Gardenlet whose configuration is that of the running gardenlet, with another log level.
 func (r *chartRegistry) gardenlet(t *testing.T, seed, tag, image, logLevel string) string {
 	t.Helper()
@@ -160,15 +178,8 @@ func (r *chartRegistry) gardenlet(t *testing.T, seed, tag, image, logLevel strin
 		"apiVersion": "seedmanagement.gardener.cloud/v1alpha1", "kind": "Gardenlet",
 		"metadata": map[string]any{"name": seed, "namespace": "garden"},
 		"spec": map[string]any{
-			"deployment": map[string]any{
-				"replicaCount": 1, "image": map[string]any{"ref": image},
-				"helm": map[string]any{"ociRepository": map[string]any{
-					"ref":               r.address + "/charts/gardenlet:" + tag,
-					"pullSecretRef":     map[string]any{"name": "gardenlet-registry"},
-					"caBundleSecretRef": map[string]any{"name": "gardenlet-ca"},
-				}},
-			},
-			"config": config,
+			"deployment": r.deployment("gardenlet", tag, image),
+			"config":     config,
 		},
 	})
 	if err != nil {

@@ -352,7 +352,7 @@ func onlyOfferedWebhooksAreReached(t *testing.T, shoot, namespace string) {
 				return fmt.Errorf("the webhook is not called yet: %s", out)
 			}
 			if !strings.Contains(out, "403 Forbidden") {
-				t.Errorf("%s is not refused: %s", url, out)
+				return fmt.Errorf("%s is not refused: %s", url, out)
 			}
 			return nil
 		})

@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	// startTimeout is far above the 3 s that a start takes, because machines that run tests are busy.
+	// The limits are far above the 3 s that a start takes, because machines that run tests are busy.
 	startTimeout = 2 * time.Minute
-	stopTimeout  = 20 * time.Second
+	stopTimeout  = 2 * time.Minute
 )
 
 // Environment is a running control plane.

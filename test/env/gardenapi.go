@@ -255,7 +255,13 @@ func (e *Environment) awaitGardenAPI(ctx context.Context) error {
 			}
 		}
 		// Admission waits for its caches, too; a dry run reports whether they are filled.
-		err := e.Client.Create(ctx, &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, client.DryRunAll)
+		if err := e.Client.Create(ctx, &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "probe"}},
+			client.DryRunAll); err != nil {
+			return false, nil
+		}
+		// The last thing that it does before it is ready.
+		err := e.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: corev1beta1.ClusterIdentityName},
+			&corev1.ConfigMap{})
 		return err == nil, nil
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -216,6 +217,7 @@ func (c *simClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, o
 		return err
 	}
 	u := &unstructured.Unstructured{Object: plain(inner.Object).(map[string]any)}
+	storeStringData(u)
 	gvk, key := u.GroupVersionKind(), client.ObjectKeyFromObject(u)
 	return c.access(ctx, operation{verb: "apply", gvk: gvk, key: key, write: true}, func() error {
 		v, err := c.cluster.store.apply(gvk, u.Object, "", o.FieldManager, o.Force != nil && *o.Force, time.Now())
@@ -232,6 +234,23 @@ func innerOf(obj runtime.ApplyConfiguration) (*unstructured.Unstructured, error)
 		return inner.Interface().(*unstructured.Unstructured), nil
 	}
 	return nil, fmt.Errorf("%T cannot be applied in a simulation, only unstructured objects can", obj)
+}
+
+// storeStringData moves the texts of a Secret to its data, as an API server does.
+func storeStringData(u *unstructured.Unstructured) {
+	texts, found, err := unstructured.NestedStringMap(u.Object, "stringData")
+	if u.GetKind() != "Secret" || !found || err != nil {
+		return
+	}
+	data, _ := u.Object["data"].(map[string]any)
+	if data == nil {
+		data = map[string]any{}
+	}
+	for key, text := range texts {
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	u.Object["data"] = data
+	delete(u.Object, "stringData")
 }
 
 // plain returns a copy of JSON values with the types that a decoder gives them: numbers are int64 if they can be.

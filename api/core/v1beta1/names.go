@@ -168,6 +168,7 @@ const (
 
 	OperationRenewGardenAccessSecrets = "renew-garden-access-secrets" // Seed.
 	OperationRenewKubeconfig          = "renew-kubeconfig"            // Seed, ManagedSeed.
+	OperationForceRedeploy            = "force-redeploy"              // Gardenlet.
 )
 
 // Tasks of AnnotationShootTasks.

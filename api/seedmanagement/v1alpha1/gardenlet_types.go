@@ -9,7 +9,8 @@ import (
 	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Gardenlet is what the gardenlet of the Seed with the same name should be: it changes itself.
+// Gardenlet is what the gardenlet of the Seed with the same name should be: it changes itself. The first one is
+// installed from the garden if kubeconfigSecretRef says where.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type Gardenlet struct {
@@ -42,7 +43,9 @@ type GardenletSpec struct {
 	// config is a GardenletConfiguration with a seedConfig.
 	// +optional
 	Config *runtime.RawExtension `json:"config,omitempty"`
-	// kubeconfigSecretRef names a Secret with a kubeconfig of the cluster in which the gardenlet is to be installed.
+	// kubeconfigSecretRef names a Secret in the namespace of the Gardenlet. Its key kubeconfig has the kubeconfig of the
+	// cluster into which the gardenlet is installed while its Seed is not registered, and with the operation
+	// force-redeploy.
 	// +optional
 	KubeconfigSecretRef *corev1.LocalObjectReference `json:"kubeconfigSecretRef,omitempty"`
 }

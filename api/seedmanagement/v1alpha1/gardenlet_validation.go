@@ -23,10 +23,11 @@ import (
 type gardenletConfiguration struct {
 	metav1.TypeMeta        `json:",inline"`
 	GardenClientConnection *struct {
-		GardenClusterCACert []byte          `json:"gardenClusterCACert,omitempty"`
-		Kubeconfig          string          `json:"kubeconfig,omitempty"`
-		BootstrapKubeconfig json.RawMessage `json:"bootstrapKubeconfig,omitempty"`
-		KubeconfigSecret    json.RawMessage `json:"kubeconfigSecret,omitempty"`
+		GardenClusterAddress string          `json:"gardenClusterAddress,omitempty"`
+		GardenClusterCACert  []byte          `json:"gardenClusterCACert,omitempty"`
+		Kubeconfig           string          `json:"kubeconfig,omitempty"`
+		BootstrapKubeconfig  json.RawMessage `json:"bootstrapKubeconfig,omitempty"`
+		KubeconfigSecret     json.RawMessage `json:"kubeconfigSecret,omitempty"`
 	} `json:"gardenClientConnection,omitempty"`
 	SeedConfig *gardencorev1beta1.SeedTemplate `json:"seedConfig,omitempty"`
 }
@@ -36,7 +37,9 @@ const (
 	gardenletConfigurationAPIVersion = "gardenlet.config.gardener.cloud/v1alpha1"
 )
 
-var operationsOfGardenlets = []string{gardencorev1beta1.OperationReconcile}
+var operationsOfGardenlets = []string{
+	gardencorev1beta1.OperationReconcile, gardencorev1beta1.OperationForceRedeploy,
+}
 
 // ValidateGardenlet checks a Gardenlet.
 func ValidateGardenlet(gardenlet *Gardenlet) field.ErrorList {
@@ -78,8 +81,13 @@ func validateGardenletSpec(gardenlet *Gardenlet) field.ErrorList {
 	}
 	errs = append(errs, gardencorev1.ValidateOCIRepository(&spec.Deployment.Helm.OCIRepository,
 		path.Child("helm", "ociRepository"))...)
+	refPath := specPath.Child("kubeconfigSecretRef")
 	if ref := spec.KubeconfigSecretRef; ref != nil && ref.Name == "" {
-		errs = append(errs, field.Required(specPath.Child("kubeconfigSecretRef", "name"), "must be given"))
+		errs = append(errs, field.Required(refPath.Child("name"), "must be given"))
+	}
+	const forced = gardencorev1beta1.OperationForceRedeploy
+	if gardenlet.Annotations[gardencorev1beta1.AnnotationOperation] == forced && spec.KubeconfigSecretRef == nil {
+		errs = append(errs, field.Required(refPath, "must say where the operation "+forced+" installs the gardenlet"))
 	}
 	path = specPath.Child("config")
 	config, configErrs := validateConfig(spec.Config, path)
@@ -105,6 +113,16 @@ func (g *Gardenlet) SeedTemplate() *gardencorev1beta1.SeedTemplate {
 		return nil
 	}
 	return config.SeedConfig
+}
+
+// GardenCluster returns the address of the garden as the seed reaches it, and the CA bundle of its certificate, PEM,
+// from the configuration. Either is empty if the configuration does not say.
+func (g *Gardenlet) GardenCluster() (address string, caBundle []byte) {
+	config, err := parseConfig(g.Spec.Config)
+	if err != nil || config == nil || config.GardenClientConnection == nil {
+		return "", nil
+	}
+	return config.GardenClientConnection.GardenClusterAddress, config.GardenClientConnection.GardenClusterCACert
 }
 
 // parseConfig returns nil if there is no configuration.

@@ -31,8 +31,9 @@ func WarningsGardenlet(gardenlet, old *Gardenlet) []string {
 	}
 	var warnings []string
 	spec := &gardenlet.Spec
-	if spec.KubeconfigSecretRef != nil {
-		warnings = append(warnings, "spec.kubeconfigSecretRef has no effect: the first gardenlet is installed by Helm")
+	if address, _ := gardenlet.GardenCluster(); spec.KubeconfigSecretRef != nil && address == "" {
+		warnings = append(warnings, "spec.kubeconfigSecretRef has no effect without "+
+			"spec.config.gardenClientConnection.gardenClusterAddress, the address of the garden as the seed reaches it")
 	}
 	if spec.Deployment.ImageVectorOverwrite != nil {
 		warnings = append(warnings, "spec.deployment.imageVectorOverwrite has no effect: images are set in spec.config.images")

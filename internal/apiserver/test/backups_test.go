@@ -183,7 +183,7 @@ func TestSnapshotOnRequest(t *testing.T) {
 		t.Errorf("now without a snapshot = %v:\n%s", err, out)
 	}
 	// No gardenlet handles the request.
-	if out, err := b.hortus("backup-admin", "now", "--timeout=1s"); err == nil ||
+	if out, err := b.hortus("backup-admin", "now", "--timeout=20s"); err == nil ||
 		!strings.Contains(err.Error(), "withdrawn") {
 		t.Errorf("now without a gardenlet = %v:\n%s", err, out)
 	}
@@ -326,7 +326,7 @@ func TestRestoreCommandEnds(t *testing.T) {
 			act: func() { state("Error", "etcd is away") }, timeout: "20s", failure: "is stuck: etcd is away",
 		},
 		"an operation without an end": {
-			act: func() { state("Processing", "Nodes are missing.") }, timeout: "3s", failure: "is not done yet and continues",
+			act: func() { state("Processing", "Nodes are missing.") }, timeout: "20s", failure: "is not done yet and continues",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

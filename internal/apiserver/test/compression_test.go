@@ -63,7 +63,7 @@ func TestLargeAnswersArePacked(t *testing.T) {
 		"a list for a client without compression": get(all, "identity"),
 		"a small list": get(all+"&limit=1", "gzip"),
 		"a watch": get(all+
-			"&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1",
+			"&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=30",
 			"gzip"),
 	} {
 		if got := response.Header.Get("Content-Encoding"); got != "" || response.StatusCode != http.StatusOK {

@@ -250,6 +250,10 @@ func TestBindingsAndTheirUsers(t *testing.T) {
 	}
 	again := g.binding.DeepCopy()
 	again.ObjectMeta, again.Provider.Type = metav1.ObjectMeta{Namespace: g.namespace, Name: "later"}, "aws"
+	env.Eventually(t, "the binding's user is known", func() (bool, error) {
+		err := g.Client.Create(g.ctx, again.DeepCopy(), client.DryRunAll)
+		return apierrors.IsForbidden(err), err
+	})
 	refuse(t, "a binding for another provider than its users'", g.Client.Create(g.ctx,
 		again), apierrors.IsForbidden, shoot.Name)
 }

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	timeout = 60 * time.Second
+	timeout = 5 * time.Minute
 	prefix  = "shoot--dev--a--1/etcd-main"
 )
 
@@ -302,7 +302,7 @@ func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
 // TestEtcdIsFenced makes the bucket unreachable.
 func TestEtcdIsFenced(t *testing.T) {
 	s := newSeed(t, t.TempDir())
-	const fenceTime = 2 * time.Second
+	const fenceTime = 5 * time.Second // The garden must confirm more often, and the test waits for it three times.
 	r := s.run("--epoch=1", "--holder=a", "--fence-time="+fenceTime.String())
 	r.awaitState(etcdbackup.EtcdRunning)
 	r.mustPut("a", "1")

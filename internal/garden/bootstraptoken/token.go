@@ -28,6 +28,8 @@ const (
 	AnnotationRequest = "hortus.dev/certificate-signing-request"
 
 	keyExpiration = "expiration"
+	keyID         = "token-id"
+	keySecret     = "token-secret"
 	// readTime is how long a token remains valid after its use, so that the gardenlet can read its certificate.
 	readTime = 10 * time.Minute
 
@@ -49,14 +51,24 @@ func New(seed string, end time.Time) (token string, secret *corev1.Secret) {
 			Namespace: metav1.NamespaceSystem, Name: secretPrefix + id, Annotations: map[string]string{AnnotationSeed: seed},
 		},
 		Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id": id, "token-secret": key,
-			"usage-bootstrap-authentication": "true",
-			"auth-extra-groups":              Group,
-			keyExpiration:                    end.UTC().Format(time.RFC3339),
-			"description":                    fmt.Sprintf("The first certificate of the gardenlet of Seed %q", seed),
+		Data: map[string][]byte{
+			keyID: []byte(id), keySecret: []byte(key),
+			"usage-bootstrap-authentication": []byte("true"),
+			"auth-extra-groups":              []byte(Group),
+			keyExpiration:                    []byte(end.UTC().Format(time.RFC3339)),
+			"description":                    fmt.Appendf(nil, "The first certificate of the gardenlet of Seed %q", seed),
 		},
 	}
+}
+
+// Unused returns the token in a Secret, and false if it is not for the Seed, has been used, or expires before end.
+func Unused(secret *corev1.Secret, seed string, end time.Time) (token string, ok bool) {
+	own, err := time.Parse(time.RFC3339, string(secret.Data[keyExpiration]))
+	if err != nil || own.Before(end) || secret.Annotations[AnnotationSeed] != seed ||
+		secret.Annotations[AnnotationRequest] != "" {
+		return "", false
+	}
+	return string(secret.Data[keyID]) + "." + string(secret.Data[keySecret]), true
 }
 
 // Claim marks a token as used by a request, or returns the reason why it cannot be used. The Secret is changed only if

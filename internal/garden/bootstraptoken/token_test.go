@@ -20,13 +20,36 @@ func TestNew(t *testing.T) {
 			t.Fatalf("token %q", token)
 		}
 		seen[token] = true
-		data := secret.StringData
+		data := map[string]string{}
+		for key, value := range secret.Data {
+			data[key] = string(value)
+		}
 		if data["token-id"]+"."+data["token-secret"] != token || secret.Name != "bootstrap-token-"+data["token-id"] {
 			t.Errorf("token %q is in Secret %v", token, secret)
 		}
 		if data["expiration"] != "2026-01-02T03:04:05Z" || secret.Annotations[AnnotationSeed] != "north" {
 			t.Errorf("Secret %v", secret)
 		}
+	}
+}
+
+func TestUnused(t *testing.T) {
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	token, secret := New("north", end)
+	if got, ok := Unused(secret, "north", end); !ok || got != token {
+		t.Errorf("a new token is %q, %t; want %q", got, ok, token)
+	}
+	if _, ok := Unused(secret, "south", end); ok {
+		t.Error("it is for another Seed, too")
+	}
+	if _, ok := Unused(secret, "north", end.Add(time.Second)); ok {
+		t.Error("it can be used after its end")
+	}
+	if problem := Claim(secret, "mine", end.Add(-time.Hour)); problem != "" {
+		t.Fatal(problem)
+	}
+	if _, ok := Unused(secret, "north", end.Add(-time.Hour)); ok {
+		t.Error("a used token can be used again")
 	}
 }
 

@@ -37,11 +37,12 @@ const (
 
 // Reconciler installs one extension per ControllerInstallation of its seed.
 type Reconciler struct {
-	Garden client.Client // Cached reads, direct writes.
-	Seed   client.Client
-	Clock  clock.PassiveClock
-	// SeedName is the own seed; GardenIdentity names the garden to extensions.
-	SeedName, GardenIdentity string
+	Garden   client.Client // Cached reads, direct writes.
+	Seed     client.Client
+	Clock    clock.PassiveClock
+	SeedName string
+	// GardenIdentity returns the identity of the garden, for extensions.
+	GardenIdentity func(context.Context) (string, error)
 	// FeatureGates of the gardenlet are passed to extensions.
 	FeatureGates map[string]bool
 	// Charts pulls the charts that are in registries.
@@ -193,9 +194,12 @@ func (r *Reconciler) objects(
 	if err != nil {
 		return nil, err
 	}
+	identity, err := r.GardenIdentity(ctx)
+	if err != nil {
+		return nil, err
+	}
 	objects, err := renderPublic(values, func(values map[string]any) ([]client.Object, error) {
-		return render(archive, installation, registration, values, seed, r.GardenIdentity, r.FeatureGates, capabilities,
-			access)
+		return render(archive, installation, registration, values, seed, identity, r.FeatureGates, capabilities, access)
 	})
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"

@@ -12,8 +12,8 @@ import (
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/charts"
 	"hortus.dev/hortus/internal/chart"
-	"hortus.dev/hortus/internal/gardenlet/chartvalues"
 	"hortus.dev/hortus/internal/gardenlet/config"
+	"hortus.dev/hortus/internal/gardenletchart"
 	"hortus.dev/hortus/internal/pki"
 )
 
@@ -52,7 +52,8 @@ func configuration(
 			delete(out, key)
 		}
 	}
-	err := chartvalues.Config(out, gardenlet.Config, "spec.gardenlet.config", managed.Name) // Its Seed has the same name.
+	// Its Seed has the same name.
+	err := gardenletchart.Config(out, gardenlet.Config, "spec.gardenlet.config", managed.Name)
 	return out, err
 }
 
@@ -102,11 +103,11 @@ func values(
 	if err != nil {
 		return nil, err
 	}
-	out, err := chartvalues.Deployment(managed.Spec.Gardenlet.Deployment, parent.Image)
+	out, err := gardenletchart.Deployment(managed.Spec.Gardenlet.Deployment, parent.Image)
 	if err != nil {
 		return nil, fmt.Errorf("spec.gardenlet.deployment: %w", err)
 	}
-	out["config"], out[chartvalues.GardenKubeconfig] = c, string(kubeconfig)
+	out["config"], out[gardenletchart.GardenKubeconfig] = c, string(kubeconfig)
 	return out, nil
 }
 

@@ -26,29 +26,20 @@ import (
 	"hortus.dev/hortus/internal/chart"
 	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/component/managedresource"
-	"hortus.dev/hortus/internal/gardenlet/chartvalues"
+	"hortus.dev/hortus/internal/gardenletchart"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/reconnect"
 )
 
 const (
 	fieldOwner = "gardenlet"
-	// name of the chart's release, and of the ManagedResource.
-	name      = "gardenlet"
-	namespace = corev1beta1.GardenNamespace // Of the gardenlet in the seed.
+	// name of the ManagedResource.
+	name      = gardenletchart.Name
+	namespace = gardenletchart.Namespace
 
 	// syncPeriod is the pause between two looks at a chart whose tag may name another one.
 	syncPeriod = time.Hour
 )
-
-// accessSecrets are the Secrets of the chart with a kubeconfig of the garden, by the value that it comes from. The
-// gardenlet was installed with one of them.
-var accessSecrets = []struct{ value, secret string }{
-	{chartvalues.GardenKubeconfig, "gardenlet-kubeconfig-garden"},
-	{chartvalues.BootstrapKubeconfig, "gardenlet-kubeconfig-bootstrap"},
-}
-
-const keyKubeconfig = "kubeconfig"
 
 // Charts are those in registries.
 type Charts interface {
@@ -169,20 +160,21 @@ func (r *Reconciler) update(ctx context.Context, gardenlet *seedmanagementv1alph
 // invalid is an error that stays until the spec or the chart has changed.
 type invalid struct{ error }
 
-// access returns the kubeconfig that the present gardenlet was installed with.
-func (r *Reconciler) access(ctx context.Context) (kubeconfig, error) {
-	for _, a := range accessSecrets {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.secret}}
+// access returns the access that the present gardenlet was installed with.
+func (r *Reconciler) access(ctx context.Context) (gardenletchart.Access, error) {
+	for _, a := range gardenletchart.Accesses {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.Secret}}
 		found, err := kube.Exists(ctx, r.Seed, secret)
 		if err != nil {
-			return kubeconfig{}, err
+			return gardenletchart.Access{}, err
 		}
 		if found {
-			return kubeconfig{value: a.value, secret: a.secret, text: string(secret.Data[keyKubeconfig])}, nil
+			a.Text = string(secret.Data[gardenletchart.KeyKubeconfig])
+			return a, nil
 		}
 	}
-	return kubeconfig{}, fmt.Errorf("the seed has neither Secret %s/%s nor %s, with which the chart installs a gardenlet",
-		namespace, accessSecrets[0].secret, accessSecrets[1].secret)
+	return gardenletchart.Access{}, fmt.Errorf("the seed has neither Secret %s/%s nor %s, with which the chart installs "+
+		"a gardenlet", namespace, gardenletchart.Accesses[0].Secret, gardenletchart.Accesses[1].Secret)
 }
 
 func resource() *resourcesv1alpha1.ManagedResource {

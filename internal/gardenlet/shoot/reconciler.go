@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,8 +57,9 @@ type Reconciler struct {
 	// States saves in the garden what another seed needs to take a control plane over.
 	States *shootstate.States
 
-	SeedName       string
-	GardenIdentity string
+	SeedName string
+	// GardenIdentity returns what identities of new Shoots end with.
+	GardenIdentity func(context.Context) (string, error)
 	Identity       Identity
 	Images         steps.Images
 	// Options say when Shoots are reconciled; Jitter spreads Shoots that wait for their maintenance time window.
@@ -464,32 +464,21 @@ func (r *Reconciler) stepScope(
 	if err := r.Cache.List(ctx, installations); err != nil {
 		return nil, fmt.Errorf("list ControllerInstallations: %w", err)
 	}
+	identity, err := r.GardenIdentity(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return &steps.Scope{
 		Garden: r.Garden, Seed: seed, GardenApplied: &r.gardenApplied, SeedApplied: &r.seedApplied, Clock: r.Clock,
 		Shoots: r.Shoots, Etcds: r.Shoots, Secrets: s.secrets, State: s.state, States: r.States,
 		Values: steps.Values{
 			Shoot: s.shoot.DeepCopy(), SeedObject: s.seed, Project: s.project, CloudProfile: s.profile,
-			GardenIdentity: r.GardenIdentity, Namespace: namespace,
+			GardenIdentity: identity, Namespace: namespace,
 			Operation: operation, Started: began.At, Tasks: began.Tasks, Claim: s.claim, FenceTime: r.FenceTime,
 			Images: r.Images, DNSTTL: r.DNSTTL, NewWorkerPoolHash: r.NewWorkerPoolHash, Facts: facts,
 			Registered: registrations.Items, Installations: installations.Items,
 		},
 	}, nil
-}
-
-// GardenIdentity reads the identity of the garden, which is unique among all gardens; "garden" if it has none, as with
-// an API server of version 0.1.
-func GardenIdentity(ctx context.Context, garden client.Reader) (string, error) {
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: metav1.NamespaceSystem, Name: corev1beta1.ClusterIdentityName,
-	}}
-	if _, err := kube.Exists(ctx, garden, m); err != nil {
-		return "", fmt.Errorf("read the identity of the garden: %w", err)
-	}
-	if id := m.Data[corev1beta1.ClusterIdentityName]; id != "" {
-		return id, nil
-	}
-	return corev1beta1.GardenNamespace, nil
 }
 
 // afterSuccess removes the annotations that have done their work, and the tasks that have been carried out. If the

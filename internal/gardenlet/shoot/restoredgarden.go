@@ -141,9 +141,9 @@ func (r *Reconciler) reportHeld(ctx context.Context, shoot *corev1beta1.Shoot, d
 	return nil
 }
 
-// adopt gives a Shoot that is new to the garden the identity of the control plane that is there already, and with it
-// its backups: the Shoot was created after the backup that the garden has been restored from, and has been created once
-// more.
+// adopt gives a Shoot that is new to the garden the identities of the control plane that is there already, and with
+// them its backups: the Shoot was created after the backup that the garden has been restored from, and has been created
+// once more.
 func (r *Reconciler) adopt(ctx context.Context, shoot *corev1beta1.Shoot, id string, clusterExists bool) error {
 	if shoot.Status.UID != "" || !clusterExists {
 		return nil
@@ -154,7 +154,14 @@ func (r *Reconciler) adopt(ctx context.Context, shoot *corev1beta1.Shoot, id str
 	if err != nil || !found || namespace.DeletionTimestamp != nil || uid == "" || uid == string(shoot.UID) {
 		return err
 	}
-	shoot.Status.UID = types.UID(uid)
+	cluster, rolledOut := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: id}}, &corev1beta1.Shoot{}
+	if err := r.Seed.Get(ctx, types.NamespacedName{Name: id}, cluster); err != nil {
+		return fmt.Errorf("read Cluster %q: %w", id, err)
+	}
+	if err := json.Unmarshal(cluster.Spec.Shoot.Raw, rolledOut); err != nil {
+		return fmt.Errorf("read the Shoot in Cluster %q: %w", id, err)
+	}
+	shoot.Status.UID, shoot.Status.ClusterIdentity = types.UID(uid), rolledOut.Status.ClusterIdentity
 	r.Events.Eventf(shoot, nil, corev1.EventTypeNormal, "ControlPlaneAdopted", "Reconcile",
 		"Adopting the control plane in namespace %s of the seed, which belonged to a Shoot that the garden does not know any more.", id)
 	return nil

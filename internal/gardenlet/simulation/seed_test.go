@@ -160,7 +160,7 @@ func TestSimulateControllerInstallations(t *testing.T) {
 		w.Process("gardenlet", garden, func(p *sim.Process) error {
 			return (&controllerinstallation.Reconciler{
 				Garden: p.In(garden).Direct(), Seed: p.In(cluster).Direct(), Clock: w.Clock(),
-				SeedName: "a", GardenIdentity: "garden", Charts: &oci.Puller{Clock: w.Clock()},
+				SeedName: "a", GardenIdentity: identityOfGarden, Charts: &oci.Puller{Clock: w.Clock()},
 				Capabilities: func(context.Context) (chart.Capabilities, error) { return chart.Capabilities{}, nil },
 			}).AddToManager(p, p.In(cluster), 1)
 		})

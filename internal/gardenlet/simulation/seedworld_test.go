@@ -144,6 +144,8 @@ func (r *seedRun) start(p *sim.Process) error {
 		p.Add(lease), reconciler.AddToManager(p, p.In(r.seed), lease.Resumed()))
 }
 
+func identityOfGarden(context.Context) (string, error) { return "garden", nil }
+
 // notAfter is when the gardenlet's certificate expires.
 var notAfter = metav1.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 

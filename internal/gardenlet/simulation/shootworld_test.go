@@ -156,7 +156,7 @@ func (r *shootRun) addGardenlet(h *hosting) {
 		}
 		return (&shoot.Reconciler{
 			Garden: p.In(r.garden).Direct(), Cache: p.GetClient(), Seed: p.In(h.seed).Direct(), Clock: r.now,
-			Events: p.GetEventRecorder("gardenlet"), Shoots: network{h, p}, SeedName: h.name, GardenIdentity: "garden",
+			Events: p.GetEventRecorder("gardenlet"), Shoots: network{h, p}, SeedName: h.name, GardenIdentity: identityOfGarden,
 			Identity: shoot.Identity{ID: "i", Name: "gardenlet", Version: gardenletVersion}, Images: steps.DefaultImages(),
 			Options: maintenance.ReconcileOptions{SyncPeriod: shootSync}, Jitter: maintenance.HashJitter(0),
 			RetryDuration: shootSync, DNSTTL: 120, NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,

@@ -21,8 +21,8 @@ import (
 	"hortus.dev/hortus/local/clouddaemon/fabric"
 )
 
-// startWait bounds the start of the daemon, which has nothing to wait for.
-const startWait = 30 * time.Second
+// startWait bounds the start of the daemon, which has nothing to wait for but a busy machine.
+const startWait = 2 * time.Minute
 
 // Options change what Start does.
 type Options struct {

@@ -215,9 +215,13 @@ func TestEntryMovesToAnotherSeed(t *testing.T) {
 	if keys, _ := w.objects(b.Name); !slices.Equal(keys, []string{kept}) {
 		t.Errorf("objects in the bucket = %v, want those from before", keys)
 	}
-	// A source that is late cannot read the entry any more.
-	if _, err := source.stepEntry(e); !apierrors.IsForbidden(err) || source.extensionEntry(e) != nil {
-		t.Errorf("the source continues: %v", err)
+	// A source that is late cannot read the entry any more, as soon as the authorizer has seen the change.
+	env.Eventually(t, "the source is refused", func() (bool, error) {
+		_, err := source.stepEntry(e)
+		return apierrors.IsForbidden(err), err
+	})
+	if source.extensionEntry(e) != nil {
+		t.Error("the source continues")
 	}
 
 	destination.runEntry(e, func() bool { return entrySucceeded(e) && e.Status.SeedName != nil })

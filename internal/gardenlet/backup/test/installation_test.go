@@ -56,7 +56,8 @@ func TestUnusedExtensionWhoseChartFails(t *testing.T) {
 	w.Create(t, deployment, i, bucket)
 	r := &controllerinstallation.Reconciler{
 		Garden: w.Client, Seed: w.Client, Clock: clock, SeedName: s.object.Name, Charts: &oci.Puller{Clock: clock},
-		Capabilities: (&controllerinstallation.Capabilities{Server: w.discovery(), Clock: clock}).Get,
+		Capabilities:   (&controllerinstallation.Capabilities{Server: w.discovery(), Clock: clock}).Get,
+		GardenIdentity: func(context.Context) (string, error) { return "garden", nil },
 	}
 	step := func(required corev1beta1.ConditionStatus, again time.Duration) {
 		t.Helper()

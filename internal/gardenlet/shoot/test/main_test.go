@@ -166,13 +166,15 @@ func newWorldAt(t *testing.T, clock *clocktesting.FakeClock) *world {
 		NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,
 		Garden: w.gardenlet, Cache: e.Client, Seed: e.Client, Clock: w.clock, Events: events.NewFakeRecorder(1000),
 		Shoots:   connector{w},
-		SeedName: w.seed.Name, GardenIdentity: "garden",
+		SeedName: w.seed.Name, GardenIdentity: identityOfGarden,
 		Identity: shoot.Identity{ID: "i", Name: "gardenlet-0", Version: gardenletVersion},
 		Images:   steps.DefaultImages(), Options: maintenance.ReconcileOptions{SyncPeriod: time.Hour},
 		Jitter: maintenance.HashJitter(0), RetryDuration: 12 * time.Hour, DNSTTL: 120,
 	}
 	return w
 }
+
+func identityOfGarden(context.Context) (string, error) { return "garden", nil }
 
 func ensureNamespace(t *testing.T, e *env.Environment, name string) {
 	t.Helper()

@@ -171,7 +171,7 @@ func (s *side) restart() {
 		NewWorkerPoolHash: true, RSABits: secretsmanager.TestRSABits,
 		Garden: garden, Cache: m.garden(), Seed: seed, Clock: m.clock, Events: &events.FakeRecorder{},
 		Shoots: network{connector{s.world}, s}, States: states,
-		SeedName: s.seed.Name, GardenIdentity: "garden", Identity: identity, Images: steps.DefaultImages(),
+		SeedName: s.seed.Name, GardenIdentity: identityOfGarden, Identity: identity, Images: steps.DefaultImages(),
 		Options: maintenance.ReconcileOptions{SyncPeriod: 1000 * time.Hour}, Jitter: maintenance.HashJitter(0),
 		RetryDuration: 1000 * time.Hour, DNSTTL: 120,
 		FenceTime: movedFence,

@@ -1,12 +1,14 @@
 package test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -101,7 +103,12 @@ func TestAnUnknownControlPlaneIsAdopted(t *testing.T) {
 	w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
 
 	w.Create(t, again)
+	w.r.GardenIdentity = func(context.Context) (string, error) { return "another-one", nil }
 	now := w.run(again, succeeded)
+	was, is := ptr.Deref(s.Status.ClusterIdentity, ""), ptr.Deref(now.Status.ClusterIdentity, "")
+	if was == "" || is != was {
+		t.Errorf("the identity of the cluster is %q, was %q", is, was)
+	}
 	if now.UID == s.UID || now.Status.UID != s.Status.UID || now.Status.TechnicalID != s.Status.TechnicalID {
 		t.Errorf("the Shoot has status.uid %q and technical ID %q, want %q and %q", now.Status.UID, now.Status.TechnicalID,
 			s.Status.UID, s.Status.TechnicalID)

@@ -312,6 +312,9 @@ func TestLargeStates(t *testing.T) {
 	w.persist("ssh", "two")
 	began = time.Now()
 	outcome, err := w.r.States.Save(w.ctx, w.shoot)
+	for apierrors.IsTimeout(err) { // As in pass.
+		outcome, err = w.r.States.Save(w.ctx, w.shoot)
+	}
 	w.must(err)
 	t.Logf("two changes of %d MiB saved with %d bytes in %s", outcome.Bytes/mib, outcome.Written,
 		time.Since(began).Round(time.Millisecond))

@@ -142,6 +142,11 @@ func TestChangesInTheSeedAreEvents(t *testing.T) {
 	saved("machines", "secret ca", "machine-state machine-state", `Infrastructure {"vpc":"2"}`)
 	w.must(w.Client.Delete(w.ctx, infra))
 	saved("a deletion", "secret ca", "machine-state machine-state")
+	env.Eventually(t, "a pass for the last events is over", func() (bool, error) {
+		before := counted.reads.Load()
+		time.Sleep(time.Second) // Real time: that of the queue.
+		return counted.reads.Load() == before, nil
+	})
 	reads, writes := counted.reads.Load(), counted.writes.Load()
 
 	// Irrelevant changes cause no requests: the status of an operation, and a Secret of another kind.

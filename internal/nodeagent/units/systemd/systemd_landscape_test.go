@@ -50,7 +50,7 @@ func reexecute(t *testing.T) {
 
 const (
 	name     = "example.service"
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 )
 
 // write creates the file of a unit, until the test is over.

@@ -1,5 +1,6 @@
-// Package chartvalues translates what Gardenlets and ManagedSeeds say into values of the chart "gardenlet".
-package chartvalues
+// Package gardenletchart renders the chart of a gardenlet for Gardenlets and ManagedSeeds, and translates what they say
+// into its values.
+package gardenletchart
 
 import (
 	"encoding/json"

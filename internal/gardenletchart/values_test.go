@@ -1,4 +1,4 @@
-package chartvalues
+package gardenletchart
 
 import (
 	"testing"

@@ -1,0 +1,100 @@
+package gardenlet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+)
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: north, user: admin}}]
+clusters: [{name: north, cluster: {%s}}]
+users: [{name: admin, user: {%s}}]
+`
+
+// TestKubeconfigsThatAreRefused: a kubeconfig makes the controller manager neither run programs nor read its own files.
+func TestKubeconfigsThatAreRefused(t *testing.T) {
+	const server, token = "server: https://north.example.com", "token: t"
+	for name, tc := range map[string]struct{ cluster, user, problem string }{
+		"a program": {server, "exec: {apiVersion: client.authentication.k8s.io/v1, command: id, interactiveMode: Never}",
+			"users[admin].user.exec: forbidden"},
+		"a plugin":                {server, "auth-provider: {name: oidc}", "users[admin].user.auth-provider: forbidden"},
+		"a file with a token":     {server, "tokenFile: /t", "users[admin].user.tokenFile: forbidden"},
+		"a file with a key":       {server, "client-key: /k", "users[admin].user.client-key: forbidden"},
+		"a file with a bundle":    {server + ", certificate-authority: /ca", token, "certificate-authority: forbidden"},
+		"any certificate":         {server + ", insecure-skip-tls-verify: true", token, "skip-tls-verify: forbidden"},
+		"no TLS":                  {"server: http://north.example.com", token, "must be an https URL"},
+		"everything at once, 1/2": {"server: north", "tokenFile: /t", "must be an https URL"},
+		"everything at once, 2/2": {"server: north", "tokenFile: /t", "tokenFile: forbidden"},
+	} {
+		_, err := Connect(fmt.Appendf(nil, kubeconfig, tc.cluster, tc.user))
+		if err == nil || !strings.Contains(err.Error(), tc.problem) || !errors.As(err, new(invalid)) {
+			t.Errorf("%s: %v, want %q", name, err, tc.problem)
+		}
+	}
+	if _, err := Connect([]byte("no kubeconfig")); !errors.As(err, new(invalid)) {
+		t.Errorf("text that is no kubeconfig: %v", err)
+	}
+	if _, err := Connect(fmt.Appendf(nil, kubeconfig, server, token)); err != nil {
+		t.Errorf("a kubeconfig with a token: %v", err)
+	}
+}
+
+func TestDue(t *testing.T) {
+	ref := &corev1.LocalObjectReference{Name: "north"}
+	force := map[string]string{corev1beta1.AnnotationOperation: corev1beta1.OperationForceRedeploy}
+	for name, tc := range map[string]struct {
+		ref                 *corev1.LocalObjectReference
+		annotations         map[string]string
+		deleted, registered bool
+		want                bool
+	}{
+		"the first one":                        {ref: ref, want: true},
+		"no cluster is named":                  {},
+		"the Seed is registered":               {ref: ref, registered: true},
+		"another one is requested":             {ref: ref, registered: true, annotations: force, want: true},
+		"another one, and no cluster is named": {registered: true, annotations: force},
+		"the Gardenlet is being deleted":       {ref: ref, deleted: true, annotations: force},
+	} {
+		g := &seedmanagementv1alpha1.Gardenlet{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}
+		g.Spec.KubeconfigSecretRef = tc.ref
+		if tc.deleted {
+			g.DeletionTimestamp = &metav1.Time{}
+		}
+		if got := due(g, tc.registered); got != tc.want {
+			t.Errorf("%s: due is %t", name, got)
+		}
+	}
+}
+
+func TestHowTheGardenletReachesTheGarden(t *testing.T) {
+	of := func(connection string) *seedmanagementv1alpha1.Gardenlet {
+		g := &seedmanagementv1alpha1.Gardenlet{ObjectMeta: metav1.ObjectMeta{Name: "north"}}
+		g.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"gardenClientConnection":{` + connection + `}}`)}
+		return g
+	}
+	_, err := gardenOf(of(""), nil)
+	const want = "spec.config.gardenClientConnection.gardenClusterAddress: required value"
+	if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(invalid)) {
+		t.Errorf("without an address: %v, want %q", err, want)
+	}
+	const address = `"gardenClusterAddress":"https://garden.example.com"`
+	for connection, bundle := range map[string]string{
+		address: "of the garden", address + `,"gardenClusterCACert":"b3RoZXI="`: "other",
+	} {
+		k, err := gardenOf(of(connection), []byte("of the garden"))
+		if err != nil || k.Server != "https://garden.example.com" || string(k.CAPEM) != bundle {
+			t.Errorf("%s: %+v, %v", connection, k, err)
+		}
+	}
+}
