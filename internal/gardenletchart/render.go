@@ -1,14 +1,19 @@
 package gardenletchart
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/chart"
+	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -18,6 +23,8 @@ const (
 	Namespace = corev1beta1.GardenNamespace
 	// KeyKubeconfig is the key of the kubeconfig in the Secrets of the chart.
 	KeyKubeconfig = "kubeconfig"
+	// CertificateSecret is where the gardenlet keeps its certificate for the garden, as a kubeconfig.
+	CertificateSecret = "gardenlet-kubeconfig"
 	// BootstrapSecret is made of the value bootstrapKubeconfig.
 	BootstrapSecret = "gardenlet-kubeconfig-bootstrap"
 )
@@ -32,6 +39,22 @@ type Access struct {
 var Accesses = []Access{
 	{Value: GardenKubeconfig, Secret: "gardenlet-kubeconfig-garden"},
 	{Value: BootstrapKubeconfig, Secret: BootstrapSecret},
+}
+
+// AccessIn returns the access that the gardenlet in a cluster was installed with; without text if there is none.
+func AccessIn(ctx context.Context, cluster client.Reader) (Access, error) {
+	for _, a := range Accesses {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.Secret}}
+		found, err := kube.Exists(ctx, cluster, secret)
+		if err != nil {
+			return Access{}, err
+		}
+		if found {
+			a.Text = string(secret.Data[KeyKubeconfig])
+			return a, nil
+		}
+	}
+	return Access{}, nil
 }
 
 // Render returns the objects of the gardenlet of a Gardenlet, from the archive of its chart.

@@ -9,7 +9,7 @@ import (
 	gardencorev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// Gardenlet is what the gardenlet of the Seed with the same name should be: it changes itself. The first one is
+// Gardenlet is what the gardenlet of the Seed with the same name should be: it updates itself. The first one is
 // installed from the garden if kubeconfigSecretRef says where.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -45,7 +45,8 @@ type GardenletSpec struct {
 	Config *runtime.RawExtension `json:"config,omitempty"`
 	// kubeconfigSecretRef names a Secret in the namespace of the Gardenlet. Its key kubeconfig has the kubeconfig of the
 	// cluster into which the gardenlet is installed while its Seed is not registered, and with the operation
-	// force-redeploy.
+	// force-redeploy. It requires config.gardenClientConnection.gardenClusterAddress, the address of the garden as the
+	// seed reaches it.
 	// +optional
 	KubeconfigSecretRef *corev1.LocalObjectReference `json:"kubeconfigSecretRef,omitempty"`
 }

@@ -32,7 +32,7 @@ func WarningsGardenlet(gardenlet, old *Gardenlet) []string {
 	var warnings []string
 	spec := &gardenlet.Spec
 	if address, _ := gardenlet.GardenCluster(); spec.KubeconfigSecretRef != nil && address == "" {
-		warnings = append(warnings, "spec.kubeconfigSecretRef has no effect without "+
+		warnings = append(warnings, "spec.kubeconfigSecretRef: no gardenlet is installed without "+
 			"spec.config.gardenClientConnection.gardenClusterAddress, the address of the garden as the seed reaches it")
 	}
 	if spec.Deployment.ImageVectorOverwrite != nil {

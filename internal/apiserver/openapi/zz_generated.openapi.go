@@ -12040,7 +12040,7 @@ func schema_hortus_api_seedmanagement_v1alpha1_Gardenlet(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Gardenlet is what the gardenlet of the Seed with the same name should be: it changes itself. The first one is installed from the garden if kubeconfigSecretRef says where.",
+				Description: "Gardenlet is what the gardenlet of the Seed with the same name should be: it updates itself. The first one is installed from the garden if kubeconfigSecretRef says where.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -12531,7 +12531,7 @@ func schema_hortus_api_seedmanagement_v1alpha1_GardenletSpec(ref common.Referenc
 					},
 					"kubeconfigSecretRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kubeconfigSecretRef names a Secret in the namespace of the Gardenlet. Its key kubeconfig has the kubeconfig of the cluster into which the gardenlet is installed while its Seed is not registered, and with the operation force-redeploy.",
+							Description: "kubeconfigSecretRef names a Secret in the namespace of the Gardenlet. Its key kubeconfig has the kubeconfig of the cluster into which the gardenlet is installed while its Seed is not registered, and with the operation force-redeploy. It requires config.gardenClientConnection.gardenClusterAddress, the address of the garden as the seed reaches it.",
 							Ref:         ref(corev1.LocalObjectReference{}.OpenAPIModelName()),
 						},
 					},

@@ -2,9 +2,15 @@ package gardenlet
 
 import (
 	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/garden/bootstraptoken"
 	"hortus.dev/hortus/internal/pki"
 )
 
@@ -33,6 +39,40 @@ func gardenOf(gardenlet *seedmanagementv1alpha1.Gardenlet, caBundle []byte) (pki
 	return pki.Kubeconfig{Name: "garden", Server: address, CAPEM: caBundle}, nil
 }
 
+// tokenReserve is how long a token has to be usable for a gardenlet that is about to start.
+const tokenReserve = 10 * time.Minute
+
+// tokenFor returns the token for a gardenlet's first certificate, of those that have been created for it; "" if there
+// is none that it could use. keep says that the gardenlet has a kubeconfig with a token that it may have used already, and
+// whose certificate it can still read, or with one that it can still use.
+func tokenFor(seed, kubeconfig string, tokens []corev1.Secret, now time.Time) (text string, keep bool) {
+	for i := range tokens {
+		usable := bootstraptoken.Usable(&tokens[i], seed, now.Add(tokenReserve))
+		used := tokens[i].Annotations[bootstraptoken.AnnotationRequest] != ""
+		if (usable || used) && strings.Contains(kubeconfig, bootstraptoken.Text(&tokens[i])) {
+			return "", true
+		}
+		if usable {
+			text = bootstraptoken.Text(&tokens[i])
+		}
+	}
+	return text, false
+}
+
+// holder returns the Seed whose gardenlet has the certificate of a kubeconfig, and false if it has expired or cannot be
+// read.
+func holder(kubeconfig []byte, now time.Time) (seed string, usable bool) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return "", false
+	}
+	cert, err := pki.ParseCert(config.CertData)
+	if err != nil || now.After(cert.NotAfter) {
+		return "", false
+	}
+	return strings.TrimPrefix(cert.Subject.CommonName, corev1beta1.SeedUserPrefix), true
+}
+
 // invalid is an error that stays until the Gardenlet, the chart or the Secret has changed.
 type invalid struct{ error }
 
@@ -42,6 +82,9 @@ func condition(gardenlet *seedmanagementv1alpha1.Gardenlet, err error) corev1bet
 		Type: seedmanagementv1alpha1.GardenletReconciled, Status: corev1beta1.ConditionFalse,
 		Reason:  corev1beta1.EventReconciling,
 		Message: fmt.Sprintf("The gardenlet is installed, and has not registered the Seed %q yet.", gardenlet.Name),
+	}
+	if forced(gardenlet) {
+		c.Message = "The gardenlet is installed again, and has no certificate for the garden yet."
 	}
 	if err != nil {
 		c.Reason, c.Message = corev1beta1.EventReconcileError, "The gardenlet cannot be installed: "+err.Error()

@@ -33,15 +33,14 @@ const (
 
 	// labelGardenlet is on the tokens that this controller creates. Its value is the name of the Gardenlet.
 	labelGardenlet = "hortus.dev/gardenlet"
-	// tokenValidity is how long a token can be used; one that can be used for less than tokenReserve is replaced.
+	// tokenValidity is how long a token can be used.
 	tokenValidity = time.Hour
-	tokenReserve  = 10 * time.Minute
-
-	// joinedSecret is where a gardenlet keeps its certificate for the garden.
-	joinedSecret = "gardenlet-kubeconfig"
 
 	// retryPeriod is the pause until the next attempt: Secrets, charts and clusters are not watched.
 	retryPeriod = time.Minute
+	// passLimit bounds one attempt, workers how many clusters that do not answer are waited for at the same time.
+	passLimit = 2 * time.Minute
+	workers   = 5
 )
 
 // Reconciler installs gardenlets.
@@ -80,7 +79,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		For(&seedmanagementv1alpha1.Gardenlet{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1beta1.Seed{}, ofSeed, builder.WithPredicates(comesOrGoes)).
-		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter()}).
+		WithOptions(controller.Options{RateLimiter: reconnect.RateLimiter(), MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("create Gardenlet controller: %w", err)
@@ -107,13 +106,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if !due(gardenlet, registered) {
 		r.Charts.Forget(request.Name)
-		return reconcile.Result{}, r.deleteTokens(ctx, request.Name)
+		tokens, err := r.tokens(ctx, request.Name)
+		if err != nil || len(tokens) == 0 {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{RequeueAfter: tokenValidity}, nil
 	}
-	installErr := r.install(ctx, gardenlet)
-	if installErr != nil || !registered { // A gardenlet whose Seed is registered reports for itself.
+	joined, installErr := r.install(ctx, gardenlet)
+	if !registered || !joined { // A gardenlet whose Seed is registered reports for itself.
 		err = r.report(ctx, gardenlet, condition(gardenlet, installErr))
 	}
-	if installErr == nil && forced(gardenlet) {
+	if joined && forced(gardenlet) {
 		err = errors.Join(err, r.done(ctx, gardenlet))
 	}
 	if errors.As(installErr, new(invalid)) {
@@ -126,44 +129,51 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: retryPeriod}, nil
 }
 
-// install applies the objects of the gardenlet to its cluster.
-func (r *Reconciler) install(ctx context.Context, gardenlet *seedmanagementv1alpha1.Gardenlet) error {
+// install applies the objects of the gardenlet to its cluster, and reports whether the gardenlet has a certificate.
+func (r *Reconciler) install(
+	ctx context.Context, gardenlet *seedmanagementv1alpha1.Gardenlet,
+) (joined bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	defer cancel()
 	cluster, err := r.cluster(ctx, gardenlet)
 	if err != nil {
-		return fmt.Errorf("spec.kubeconfigSecretRef: %w", err)
+		return false, fmt.Errorf("spec.kubeconfigSecretRef: %w", err)
 	}
 	caBundle, err := r.CABundle()
 	if err != nil {
-		return err
+		return false, err
 	}
 	garden, err := gardenOf(gardenlet, caBundle)
 	if err != nil {
-		return err
+		return false, err
 	}
 	const path = "spec.deployment.helm.ociRepository"
 	from, err := oci.SourceOf(ctx, r.Live, &gardenlet.Spec.Deployment.Helm.OCIRepository)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return false, fmt.Errorf("%s: %w", path, err)
 	}
 	archive, err := r.Charts.Pull(ctx, gardenlet.Name, from)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return false, fmt.Errorf("%s: %w", path, err)
 	}
 	capabilities, err := cluster.Capabilities(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	access := gardenletchart.Access{Value: gardenletchart.BootstrapKubeconfig, Text: "not known yet"}
 	// No token is created for a chart that cannot be rendered.
+	access := gardenletchart.Access{Value: gardenletchart.BootstrapKubeconfig, Text: "not known yet"}
 	if _, err := gardenletchart.Render(archive, gardenlet, access, capabilities); err != nil {
-		return invalid{err}
+		return false, invalid{err}
 	}
-	if access.Text, err = r.access(ctx, gardenlet, cluster, garden); err != nil {
-		return err
+	if joined, err = r.joined(ctx, gardenlet.Name, cluster); err != nil {
+		return false, err
+	}
+	if access, err = r.access(ctx, gardenlet, cluster, garden, joined); err != nil {
+		return false, err
 	}
 	rendered, err := gardenletchart.Render(archive, gardenlet, access, capabilities)
 	if err != nil {
-		return invalid{err}
+		return false, invalid{err}
 	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: gardenletchart.Namespace, Labels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleGarden},
@@ -173,11 +183,11 @@ func (r *Reconciler) install(ctx context.Context, gardenlet *seedmanagementv1alp
 	}
 	for _, o := range objects {
 		if err := kube.Apply(ctx, cluster, o, fieldOwner); err != nil {
-			return err
+			return false, err
 		}
 	}
-	ctrl.LoggerFrom(ctx).Info("Installed gardenlet", "objects", len(objects))
-	return nil
+	ctrl.LoggerFrom(ctx).V(1).Info("Applied the objects of the gardenlet", "objects", len(objects))
+	return joined, nil
 }
 
 // cluster connects to the one whose kubeconfig the Gardenlet names.
@@ -203,48 +213,59 @@ func (r *Reconciler) cluster(ctx context.Context, gardenlet *seedmanagementv1alp
 	return cluster, nil
 }
 
-// access returns the kubeconfig with which the gardenlet requests its first certificate. One that has a certificate
-// keeps the kubeconfig, so that it does not restart.
+// access returns how the gardenlet reaches the garden when it starts. One that has a certificate, or has requested it,
+// keeps what it has, so that it does not restart.
 func (r *Reconciler) access(
 	ctx context.Context, gardenlet *seedmanagementv1alpha1.Gardenlet, cluster Cluster, garden pki.Kubeconfig,
-) (string, error) {
-	joined, err := kube.Exists(ctx, cluster, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: gardenletchart.Namespace, Name: joinedSecret,
-	}})
+	joined bool,
+) (gardenletchart.Access, error) {
+	present, err := gardenletchart.AccessIn(ctx, cluster)
+	if err != nil || joined && present.Text != "" {
+		return present, err
+	}
+	tokens, err := r.tokens(ctx, gardenlet.Name)
 	if err != nil {
-		return "", err
+		return present, err
 	}
-	if joined {
-		first := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: gardenletchart.Namespace, Name: gardenletchart.BootstrapSecret,
-		}}
-		if _, err := kube.Exists(ctx, cluster, first); err != nil {
-			return "", err
-		}
-		if text := first.Data[gardenletchart.KeyKubeconfig]; len(text) > 0 {
-			return string(text), nil
+	text, keep := tokenFor(gardenlet.Name, present.Text, tokens, r.Clock.Now())
+	switch {
+	case keep:
+		return present, nil
+	case text == "":
+		if text, err = r.newToken(ctx, gardenlet.Name); err != nil {
+			return present, err
 		}
 	}
-	if garden.Token, err = r.token(ctx, gardenlet.Name); err != nil {
-		return "", err
-	}
-	text, err := garden.Render()
-	return string(text), err
+	garden.Token = text
+	kubeconfig, err := garden.Render()
+	return gardenletchart.Access{
+		Value: gardenletchart.BootstrapKubeconfig, Secret: gardenletchart.BootstrapSecret, Text: string(kubeconfig),
+	}, err
 }
 
-// token returns a token for the first certificate of a gardenlet, which can be used for a while.
-func (r *Reconciler) token(ctx context.Context, name string) (string, error) {
-	now := r.Clock.Now()
-	secrets, err := r.tokens(ctx, name)
-	if err != nil {
-		return "", err
+// joined reports whether the cluster has a gardenlet of the Seed with a certificate. One that has expired is deleted,
+// since the gardenlet requests none while it has one.
+func (r *Reconciler) joined(ctx context.Context, seed string, cluster Cluster) (bool, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: gardenletchart.Namespace, Name: gardenletchart.CertificateSecret,
+	}}
+	found, err := kube.Exists(ctx, cluster, secret)
+	if err != nil || !found {
+		return false, err
 	}
-	for i := range secrets {
-		if token, ok := bootstraptoken.Unused(&secrets[i], name, now.Add(tokenReserve)); ok {
-			return token, nil
-		}
+	switch other, usable := holder(secret.Data[gardenletchart.KeyKubeconfig], r.Clock.Now()); {
+	case !usable:
+		ctrl.LoggerFrom(ctx).Info("Deleting a certificate that has expired, or cannot be read", "Secret", secret.Name)
+		_, err := kube.Delete(ctx, cluster, secret)
+		return false, err
+	case other != seed:
+		return false, invalid{fmt.Errorf("spec.kubeconfigSecretRef: the cluster is the Seed %q already", other)}
 	}
-	token, secret := r.NewToken(name, now.Add(tokenValidity))
+	return true, nil
+}
+
+func (r *Reconciler) newToken(ctx context.Context, name string) (string, error) {
+	token, secret := r.NewToken(name, r.Clock.Now().Add(tokenValidity))
 	secret.Labels = map[string]string{labelGardenlet: name}
 	if err := r.Garden.Create(ctx, secret); err != nil {
 		return "", fmt.Errorf("create token for the gardenlet: %w", err)
@@ -252,31 +273,22 @@ func (r *Reconciler) token(ctx context.Context, name string) (string, error) {
 	return token, nil
 }
 
-// tokens are those that were created for a gardenlet.
+// tokens are those that were created for a gardenlet and have not expired. Others are deleted.
 func (r *Reconciler) tokens(ctx context.Context, name string) ([]corev1.Secret, error) {
 	list := &corev1.SecretList{}
 	if err := r.Live.List(ctx, list, client.InNamespace(metav1.NamespaceSystem),
 		client.MatchingLabels{labelGardenlet: name}); err != nil {
 		return nil, fmt.Errorf("list tokens of the gardenlet: %w", err)
 	}
-	return list.Items, nil
-}
-
-// deleteTokens deletes those that were not used.
-func (r *Reconciler) deleteTokens(ctx context.Context, name string) error {
-	secrets, err := r.tokens(ctx, name)
-	if err != nil {
-		return err
-	}
-	for i := range secrets {
-		if _, unused := bootstraptoken.Unused(&secrets[i], name, time.Time{}); !unused {
-			continue // It is about to expire.
-		}
-		if _, err := kube.Delete(ctx, r.Garden, &secrets[i]); err != nil {
-			return err
+	var valid []corev1.Secret
+	for i := range list.Items {
+		if bootstraptoken.Valid(&list.Items[i], r.Clock.Now()) {
+			valid = append(valid, list.Items[i])
+		} else if _, err := kube.Delete(ctx, r.Garden, &list.Items[i]); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return valid, nil
 }
 
 func (r *Reconciler) report(

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -20,6 +21,7 @@ import (
 	"hortus.dev/hortus/internal/chart/oci"
 	"hortus.dev/hortus/internal/controllermanager/gardenlet"
 	"hortus.dev/hortus/internal/garden/bootstraptoken"
+	"hortus.dev/hortus/internal/pki"
 	"hortus.dev/hortus/test/sim"
 )
 
@@ -42,7 +44,8 @@ func (*unsteadyRegistry) Forget(string) {}
 type firstRun struct {
 	*sim.World
 	garden, cluster *sim.Cluster
-	created         int // Tokens.
+	created         int    // Tokens.
+	certificate     []byte // Kubeconfig with the certificate of the gardenlet.
 }
 
 // newToken returns the same tokens in each run with the same seed.
@@ -78,7 +81,7 @@ func newFirstRun(w *sim.World, archive []byte) *firstRun {
 			},
 		}).AddToManager(p)
 	})
-	w.Actor("the gardenlet joins", r.garden, r.join)
+	w.Actor("the gardenlet joins", r.cluster, r.join)
 	return r
 }
 
@@ -90,13 +93,14 @@ func (r *firstRun) join(context.Context, client.Client) error {
 		return nil
 	}
 	for _, token := range r.tokens() {
-		text, ok := bootstraptoken.Unused(token, "a", r.Clock().Now())
-		if !ok || !strings.Contains(string(first.Data["kubeconfig"]), text) {
+		if !bootstraptoken.Usable(token, "a", r.Clock().Now()) ||
+			!strings.Contains(string(first.Data["kubeconfig"]), bootstraptoken.Text(token)) {
 			continue
 		}
 		if err := r.garden.Edit(token, func() { bootstraptoken.Claim(token, "request", r.Clock().Now()) }); err != nil {
 			return err
 		}
+		joined.Data = map[string][]byte{"kubeconfig": r.certificate}
 		r.cluster.Add(joined)
 		return nil
 	}
@@ -121,11 +125,29 @@ func (r *firstRun) tokens() (out []*corev1.Secret) {
 
 func (r *firstRun) unused() (n int) {
 	for _, token := range r.tokens() {
-		if _, ok := bootstraptoken.Unused(token, "a", r.Clock().Now()); ok {
+		if bootstraptoken.Usable(token, "a", r.Clock().Now()) {
 			n++
 		}
 	}
 	return n
+}
+
+// kubeconfigOfGardenlet has a certificate of the gardenlet of a Seed that does not expire during a simulation.
+func kubeconfigOfGardenlet(t *testing.T, seed string) []byte {
+	t.Helper()
+	ca, err := pki.NewCA("ca", clocktesting.NewFakePassiveClock(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := ca.Issue(pki.Request{CommonName: corev1beta1.SeedUserPrefix + seed, Usage: pki.Client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := pki.Kubeconfig{Server: "https://garden.example.com", Client: pair}.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func firstGardenlet() *seedmanagementv1alpha1.Gardenlet {
@@ -156,8 +178,10 @@ func TestSimulateFirstGardenlets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	certificate := kubeconfigOfGardenlet(t, "a")
 	sim.Run(t, func(w *sim.World) {
 		r := newFirstRun(w, archive)
+		r.certificate = certificate
 		installed, access := named[appsv1.Deployment]("garden", "gardenlet"), named[corev1.Secret]("garden", "cluster")
 		access.Data = map[string][]byte{"kubeconfig": []byte("of another cluster")}
 		w.Always("there is one token at most", func() error { return is(r.unused() <= 1, "there are %d", r.unused()) })
@@ -165,6 +189,7 @@ func TestSimulateFirstGardenlets(t *testing.T) {
 		w.Always("the access of a gardenlet that has joined stays", func() error {
 			first := r.bootstrap()
 			if !r.cluster.Exists(named[corev1.Secret]("garden", "gardenlet-kubeconfig")) || !r.cluster.Exists(first) {
+				kept = ""
 				return nil
 			}
 			now := string(first.Data["kubeconfig"])
@@ -193,11 +218,19 @@ func TestSimulateFirstGardenlets(t *testing.T) {
 		})
 		w.Change("it registers the Seed", r.garden, create(seed("a")))
 		w.Faults(60)
-		w.Eventually(200, "no token is left", func() error { return is(r.unused() == 0, "there are %d", r.unused()) })
+		w.Idle(3 * time.Hour)
+		w.Eventually(200, "no token is left", func() error {
+			return is(len(r.tokens()) == 0, "there are %d", len(r.tokens()))
+		})
 		w.Change("the gardenlet is deleted", r.cluster, remove(installed.DeepCopy()))
 		w.Faults(40)
 		w.Idle(time.Hour)
 		w.Eventually(100, "nobody installs another one", func() error { return r.cluster.Gone(installed.DeepCopy()) })
+		again := w.Random.IntN(2) == 0
+		if again {
+			w.Change("its certificate is lost", r.cluster, remove(named[corev1.Secret]("garden", "gardenlet-kubeconfig")))
+			w.Faults(10)
+		}
 		w.Change("install it again", r.garden, func(context.Context, client.Client) error {
 			g := firstGardenlet()
 			return r.garden.Edit(g, func() {
@@ -209,6 +242,7 @@ func TestSimulateFirstGardenlets(t *testing.T) {
 		w.Eventually(200, "it is installed, and the operation is done", func() error {
 			g := firstGardenlet()
 			return is(r.cluster.Exists(installed.DeepCopy()) && r.garden.Exists(g) &&
+				r.cluster.Exists(named[corev1.Secret]("garden", "gardenlet-kubeconfig")) &&
 				g.Annotations[corev1beta1.AnnotationOperation] == "", "annotations %v", g.Annotations)
 		})
 	})

@@ -61,14 +61,21 @@ func New(seed string, end time.Time) (token string, secret *corev1.Secret) {
 	}
 }
 
-// Unused returns the token in a Secret, and false if it is not for the Seed, has been used, or expires before end.
-func Unused(secret *corev1.Secret, seed string, end time.Time) (token string, ok bool) {
-	own, err := time.Parse(time.RFC3339, string(secret.Data[keyExpiration]))
-	if err != nil || own.Before(end) || secret.Annotations[AnnotationSeed] != seed ||
-		secret.Annotations[AnnotationRequest] != "" {
-		return "", false
-	}
-	return string(secret.Data[keyID]) + "." + string(secret.Data[keySecret]), true
+// Text returns the token of a Secret.
+func Text(secret *corev1.Secret) string {
+	return string(secret.Data[keyID]) + "." + string(secret.Data[keySecret])
+}
+
+// Usable reports whether a token can be used for the first certificate of the gardenlet of a Seed until end.
+func Usable(secret *corev1.Secret, seed string, end time.Time) bool {
+	return secret.Annotations[AnnotationSeed] == seed && secret.Annotations[AnnotationRequest] == "" && Valid(secret, end)
+}
+
+// Valid reports whether a token has not expired by then. One that has been used is valid as long as the gardenlet can
+// read its certificate with it.
+func Valid(secret *corev1.Secret, then time.Time) bool {
+	end, err := time.Parse(time.RFC3339, string(secret.Data[keyExpiration]))
+	return err == nil && !end.Before(then)
 }
 
 // Claim marks a token as used by a request, or returns the reason why it cannot be used. The Secret is changed only if

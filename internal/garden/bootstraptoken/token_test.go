@@ -33,23 +33,23 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestUnused(t *testing.T) {
+func TestUsable(t *testing.T) {
 	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	token, secret := New("north", end)
-	if got, ok := Unused(secret, "north", end); !ok || got != token {
-		t.Errorf("a new token is %q, %t; want %q", got, ok, token)
+	if Text(secret) != token || !Usable(secret, "north", end) {
+		t.Errorf("a new token %q is %q, usable: %t", token, Text(secret), Usable(secret, "north", end))
 	}
-	if _, ok := Unused(secret, "south", end); ok {
+	if Usable(secret, "south", end) {
 		t.Error("it is for another Seed, too")
 	}
-	if _, ok := Unused(secret, "north", end.Add(time.Second)); ok {
+	if after := end.Add(time.Second); Usable(secret, "north", after) || Valid(secret, after) {
 		t.Error("it can be used after its end")
 	}
 	if problem := Claim(secret, "mine", end.Add(-time.Hour)); problem != "" {
 		t.Fatal(problem)
 	}
-	if _, ok := Unused(secret, "north", end.Add(-time.Hour)); ok {
-		t.Error("a used token can be used again")
+	if Usable(secret, "north", end.Add(-time.Hour)) || !Valid(secret, end.Add(-time.Hour)) {
+		t.Error("a used token can be used again, or the certificate cannot be read with it")
 	}
 }
 

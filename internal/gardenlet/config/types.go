@@ -67,7 +67,8 @@ type GardenClientConnection struct {
 	// kubeconfigValidity is the lifetime of certificates and the time of their renewal.
 	KubeconfigValidity *KubeconfigValidity `json:"kubeconfigValidity,omitempty"`
 	// gardenClusterAddress and gardenClusterCACert are the URL of the garden and the CA bundle of its certificate, in PEM,
-	// for the gardenlets that are installed for ManagedSeeds. Default: those of this gardenlet's kubeconfig.
+	// for the gardenlets that are installed for ManagedSeeds, and in a Gardenlet for its first installation. Default:
+	// those of this gardenlet's kubeconfig.
 	GardenClusterAddress string `json:"gardenClusterAddress,omitempty"`
 	GardenClusterCACert  []byte `json:"gardenClusterCACert,omitempty"`
 }

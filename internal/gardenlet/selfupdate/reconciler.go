@@ -162,19 +162,12 @@ type invalid struct{ error }
 
 // access returns the access that the present gardenlet was installed with.
 func (r *Reconciler) access(ctx context.Context) (gardenletchart.Access, error) {
-	for _, a := range gardenletchart.Accesses {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.Secret}}
-		found, err := kube.Exists(ctx, r.Seed, secret)
-		if err != nil {
-			return gardenletchart.Access{}, err
-		}
-		if found {
-			a.Text = string(secret.Data[gardenletchart.KeyKubeconfig])
-			return a, nil
-		}
+	a, err := gardenletchart.AccessIn(ctx, r.Seed)
+	if err == nil && a.Text == "" {
+		err = fmt.Errorf("the seed has neither Secret %s/%s nor %s, with which the chart installs a gardenlet", namespace,
+			gardenletchart.Accesses[0].Secret, gardenletchart.Accesses[1].Secret)
 	}
-	return gardenletchart.Access{}, fmt.Errorf("the seed has neither Secret %s/%s nor %s, with which the chart installs "+
-		"a gardenlet", namespace, gardenletchart.Accesses[0].Secret, gardenletchart.Accesses[1].Secret)
+	return a, err
 }
 
 func resource() *resourcesv1alpha1.ManagedResource {

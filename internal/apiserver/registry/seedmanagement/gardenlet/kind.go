@@ -30,8 +30,11 @@ func Kind() *registry.Kind[*seedmanagementv1alpha1.Gardenlet] {
 		DeletionBumps: true,
 
 		PrepareForUpdate: func(_ context.Context, g, old *seedmanagementv1alpha1.Gardenlet) bool {
-			pending := old.Annotations[corev1beta1.AnnotationOperation] != ""
-			if pending || g.Annotations[corev1beta1.AnnotationOperation] != corev1beta1.OperationReconcile {
+			before := old.Annotations[corev1beta1.AnnotationOperation]
+			if before == corev1beta1.OperationForceRedeploy && g.Annotations[corev1beta1.AnnotationOperation] == "" {
+				return true // The gardenlet reports for itself again.
+			}
+			if before != "" || g.Annotations[corev1beta1.AnnotationOperation] != corev1beta1.OperationReconcile {
 				return false
 			}
 			delete(g.Annotations, corev1beta1.AnnotationOperation)
