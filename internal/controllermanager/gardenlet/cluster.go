@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"time"
@@ -58,7 +59,7 @@ func Connect(kubeconfig []byte) (Cluster, error) {
 // everybody.
 func harmless(config *clientcmdapi.Config) error {
 	var errs []error
-	for _, name := range sorted(config.AuthInfos) {
+	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
 		user := config.AuthInfos[name]
 		for _, part := range []struct {
 			path    string
@@ -76,7 +77,7 @@ func harmless(config *clientcmdapi.Config) error {
 			}
 		}
 	}
-	for _, name := range sorted(config.Clusters) {
+	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
 		cluster := config.Clusters[name]
 		if cluster.CertificateAuthority != "" {
 			errs = append(errs, fmt.Errorf("clusters[%s].cluster.certificate-authority: forbidden: the CA bundle has to be in "+
@@ -90,15 +91,6 @@ func harmless(config *clientcmdapi.Config) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // capabilities reads what an API server offers to charts. API versions whose servers do not answer are missing.

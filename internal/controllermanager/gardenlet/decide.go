@@ -39,16 +39,22 @@ func gardenOf(gardenlet *seedmanagementv1alpha1.Gardenlet, caBundle []byte) (pki
 	return pki.Kubeconfig{Name: "garden", Server: address, CAPEM: caBundle}, nil
 }
 
-// tokenReserve is how long a token has to be usable for a gardenlet that is about to start.
-const tokenReserve = 10 * time.Minute
+const (
+	// tokenReserve is how long a token has to be usable for a gardenlet that is about to start.
+	tokenReserve = 10 * time.Minute
+	// joinTime is how long a gardenlet takes at most from the use of its token until it has stored its certificate. One
+	// that has none then has lost its key.
+	joinTime = 2 * time.Minute
+)
 
 // tokenFor returns the token for a gardenlet's first certificate, of those that have been created for it; "" if there
-// is none that it could use. keep says that the gardenlet has a kubeconfig with a token that it may have used already, and
-// whose certificate it can still read, or with one that it can still use.
+// is none that it could use. keep says that the gardenlet has a kubeconfig with a token that it can still use, or has
+// just used: it is about to store its certificate.
 func tokenFor(seed, kubeconfig string, tokens []corev1.Secret, now time.Time) (text string, keep bool) {
 	for i := range tokens {
 		usable := bootstraptoken.Usable(&tokens[i], seed, now.Add(tokenReserve))
-		used := tokens[i].Annotations[bootstraptoken.AnnotationRequest] != ""
+		used := tokens[i].Annotations[bootstraptoken.AnnotationRequest] != "" &&
+			bootstraptoken.Valid(&tokens[i], now.Add(bootstraptoken.ReadTime-joinTime))
 		if (usable || used) && strings.Contains(kubeconfig, bootstraptoken.Text(&tokens[i])) {
 			return "", true
 		}

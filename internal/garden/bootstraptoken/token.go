@@ -30,8 +30,8 @@ const (
 	keyExpiration = "expiration"
 	keyID         = "token-id"
 	keySecret     = "token-secret"
-	// readTime is how long a token remains valid after its use, so that the gardenlet can read its certificate.
-	readTime = 10 * time.Minute
+	// ReadTime is how long a token remains valid after its use, so that the gardenlet can read its certificate.
+	ReadTime = 10 * time.Minute
 
 	userPrefix   = "system:bootstrap:"
 	secretPrefix = "bootstrap-token-"
@@ -89,7 +89,7 @@ func Claim(secret *corev1.Secret, request string, now time.Time) (problem string
 	case used == request:
 		return ""
 	}
-	end := now.Add(readTime)
+	end := now.Add(ReadTime)
 	if own, err := time.Parse(time.RFC3339, string(secret.Data[keyExpiration])); err == nil && own.Before(end) {
 		end = own
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/garden/bootstraptoken"
 )
 
 const kubeconfig = `apiVersion: v1
@@ -95,6 +97,42 @@ func TestHowTheGardenletReachesTheGarden(t *testing.T) {
 		k, err := gardenOf(of(connection), []byte("of the garden"))
 		if err != nil || k.Server != "https://garden.example.com" || string(k.CAPEM) != bundle {
 			t.Errorf("%s: %+v, %v", connection, k, err)
+		}
+	}
+}
+
+// TestTokens: a gardenlet keeps its token as long as it can use it, or is about to store the certificate that it has
+// got with it.
+func TestTokens(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	token := func(seed string, validity time.Duration, usedFor time.Duration) corev1.Secret {
+		_, secret := bootstraptoken.New(seed, now.Add(validity))
+		if usedFor >= 0 {
+			bootstraptoken.Claim(secret, "request", now.Add(-usedFor))
+		}
+		return *secret
+	}
+	const unused = -1
+	for name, tc := range map[string]struct {
+		secret    corev1.Secret
+		own       bool // It is in the kubeconfig of the gardenlet.
+		keep, use bool
+	}{
+		"a new one":                {secret: token("north", time.Hour, unused), use: true},
+		"its own":                  {secret: token("north", time.Hour, unused), own: true, keep: true},
+		"one that expires soon":    {secret: token("north", time.Minute, unused), own: true},
+		"of another Seed":          {secret: token("south", time.Hour, unused)},
+		"just used":                {secret: token("north", time.Hour, time.Minute), own: true, keep: true},
+		"used some minutes ago":    {secret: token("north", time.Hour, 3*time.Minute), own: true},
+		"just used, and not by it": {secret: token("north", time.Hour, time.Minute)},
+	} {
+		kubeconfig := "token: another"
+		if tc.own {
+			kubeconfig = "token: " + bootstraptoken.Text(&tc.secret)
+		}
+		text, keep := tokenFor("north", kubeconfig, []corev1.Secret{tc.secret}, now)
+		if keep != tc.keep || (text == bootstraptoken.Text(&tc.secret)) != tc.use {
+			t.Errorf("%s: token %q, kept: %t", name, text, keep)
 		}
 	}
 }
