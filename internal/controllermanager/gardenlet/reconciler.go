@@ -165,10 +165,14 @@ func (r *Reconciler) install(
 	if _, err := gardenletchart.Render(archive, gardenlet, access, capabilities); err != nil {
 		return false, invalid{err}
 	}
-	if joined, err = r.joined(ctx, gardenlet.Name, cluster); err != nil {
+	present, err := gardenletchart.AccessIn(ctx, cluster)
+	if err != nil {
 		return false, err
 	}
-	if access, err = r.access(ctx, gardenlet, cluster, garden, joined); err != nil {
+	if joined, err = r.joined(ctx, gardenlet.Name, cluster, present); err != nil {
+		return false, err
+	}
+	if access, err = r.access(ctx, gardenlet.Name, garden, present, joined); err != nil {
 		return false, err
 	}
 	rendered, err := gardenletchart.Render(archive, gardenlet, access, capabilities)
@@ -214,25 +218,23 @@ func (r *Reconciler) cluster(ctx context.Context, gardenlet *seedmanagementv1alp
 }
 
 // access returns how the gardenlet reaches the garden when it starts. One that has a certificate, or has requested it,
-// keeps what it has, so that it does not restart.
+// keeps its present access, so that it does not restart.
 func (r *Reconciler) access(
-	ctx context.Context, gardenlet *seedmanagementv1alpha1.Gardenlet, cluster Cluster, garden pki.Kubeconfig,
-	joined bool,
+	ctx context.Context, seed string, garden pki.Kubeconfig, present gardenletchart.Access, joined bool,
 ) (gardenletchart.Access, error) {
-	present, err := gardenletchart.AccessIn(ctx, cluster)
-	if err != nil || joined && present.Text != "" {
-		return present, err
+	if joined && present.Text != "" {
+		return present, nil
 	}
-	tokens, err := r.tokens(ctx, gardenlet.Name)
+	tokens, err := r.tokens(ctx, seed)
 	if err != nil {
 		return present, err
 	}
-	text, keep := tokenFor(gardenlet.Name, present.Text, tokens, r.Clock.Now())
+	text, keep := tokenFor(seed, present.Text, tokens, r.Clock.Now())
 	switch {
 	case keep:
 		return present, nil
 	case text == "":
-		if text, err = r.newToken(ctx, gardenlet.Name); err != nil {
+		if text, err = r.newToken(ctx, seed); err != nil {
 			return present, err
 		}
 	}
@@ -243,9 +245,14 @@ func (r *Reconciler) access(
 	}, err
 }
 
-// joined reports whether the cluster has a gardenlet of the Seed with a certificate. One that has expired is deleted,
-// since the gardenlet requests none while it has one.
-func (r *Reconciler) joined(ctx context.Context, seed string, cluster Cluster) (bool, error) {
+// joined reports whether the cluster has a gardenlet of the Seed with a certificate: in its access, or in the Secret in
+// which it keeps the newest. One there that has expired is deleted, since the gardenlet requests none while it has one.
+func (r *Reconciler) joined(
+	ctx context.Context, seed string, cluster Cluster, present gardenletchart.Access,
+) (bool, error) {
+	if of, usable := holder([]byte(present.Text), r.Clock.Now()); usable && of == seed {
+		return true, nil
+	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: gardenletchart.Namespace, Name: gardenletchart.CertificateSecret,
 	}}
