@@ -116,6 +116,7 @@ func TestValuesOfSecretsAreNoticed(t *testing.T) {
 		installation.Spec.RegistrationRef.Name = noticeRegistration.Name
 		installation.Spec.DeploymentRef = &corev1.ObjectReference{Name: "d"}
 		r := &Reconciler{
+			GardenIdentity: func(context.Context) (string, error) { return "garden", nil },
 			Garden: gardenBuilder(t).WithObjects(noticeRegistration.DeepCopy(), seedForChart(),
 				&corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "login"},
