@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -301,6 +302,11 @@ func (b *landscapeBench) change(ctx context.Context, what, patch string) error {
 	defer cancel()
 	start := b.now()
 	err := b.site.PatchShoot(ctx, name, patch)
+	// A constraint that was False during an operation, such as HibernationPossible, is checked again after its end.
+	for hasStatus(err, http.StatusForbidden) && b.sleep(ctx, time.Second) == nil {
+		start = b.now()
+		err = b.site.PatchShoot(ctx, name, patch)
+	}
 	if err == nil {
 		err = b.site.AwaitSucceeded(ctx, name)
 	}
