@@ -79,6 +79,15 @@ func holder(kubeconfig []byte, now time.Time) (seed string, usable bool) {
 	return strings.TrimPrefix(cert.Subject.CommonName, corev1beta1.SeedUserPrefix), true
 }
 
+// refuseOther returns an error if a cluster with a gardenlet of one Seed is to become another one.
+func refuseOther(of, seed string) error {
+	if of == seed {
+		return nil
+	}
+	return invalid{fmt.Errorf("spec.kubeconfigSecretRef: the cluster is the Seed %q already: name another cluster, or "+
+		"remove that Seed and its gardenlet first", of)}
+}
+
 // invalid is an error that stays until the Gardenlet, the chart or the Secret has changed.
 type invalid struct{ error }
 

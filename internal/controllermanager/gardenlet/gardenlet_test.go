@@ -10,10 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
 	"hortus.dev/hortus/internal/garden/bootstraptoken"
+	"hortus.dev/hortus/internal/gardenletchart"
+	"hortus.dev/hortus/internal/pki"
 )
 
 const kubeconfig = `apiVersion: v1
@@ -97,6 +101,42 @@ func TestHowTheGardenletReachesTheGarden(t *testing.T) {
 		k, err := gardenOf(of(connection), []byte("of the garden"))
 		if err != nil || k.Server != "https://garden.example.com" || string(k.CAPEM) != bundle {
 			t.Errorf("%s: %+v, %v", connection, k, err)
+		}
+	}
+}
+
+// TestClusterOfAnotherSeedIsRefused: its gardenlet is recognized by its certificate, in either of the Secrets in which
+// a gardenlet has one, and nothing is changed.
+func TestClusterOfAnotherSeedIsRefused(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	ca, err := pki.NewCA("ca", clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := ca.Issue(pki.Request{CommonName: corev1beta1.SeedUserPrefix + "south", Usage: pki.Client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pki.Kubeconfig{Server: "https://garden.example.com", Client: pair}.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gardenlet-kubeconfig-garden", "gardenlet-kubeconfig"} {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name}, Data: map[string][]byte{"kubeconfig": text},
+		}
+		cluster := Cluster{Client: fake.NewClientBuilder().WithObjects(secret).Build()}
+		present, err := gardenletchart.AccessIn(t.Context(), cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &Reconciler{Clock: clock}
+		joined, err := r.joined(t.Context(), "north", cluster, present)
+		if joined || err == nil || !strings.Contains(err.Error(), `is the Seed "south" already`) {
+			t.Errorf("with Secret %s: joined %t, error %v", name, joined, err)
+		}
+		if joined, err := r.joined(t.Context(), "south", cluster, present); !joined || err != nil {
+			t.Errorf("with Secret %s, the gardenlet of the Seed itself: joined %t, error %v", name, joined, err)
 		}
 	}
 }

@@ -250,8 +250,8 @@ func (r *Reconciler) access(
 func (r *Reconciler) joined(
 	ctx context.Context, seed string, cluster Cluster, present gardenletchart.Access,
 ) (bool, error) {
-	if of, usable := holder([]byte(present.Text), r.Clock.Now()); usable && of == seed {
-		return true, nil
+	if of, usable := holder([]byte(present.Text), r.Clock.Now()); usable {
+		return of == seed, refuseOther(of, seed)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: gardenletchart.Namespace, Name: gardenletchart.CertificateSecret,
@@ -260,15 +260,13 @@ func (r *Reconciler) joined(
 	if err != nil || !found {
 		return false, err
 	}
-	switch other, usable := holder(secret.Data[gardenletchart.KeyKubeconfig], r.Clock.Now()); {
-	case !usable:
-		ctrl.LoggerFrom(ctx).Info("Deleting a certificate that has expired, or cannot be read", "Secret", secret.Name)
-		_, err := kube.Delete(ctx, cluster, secret)
-		return false, err
-	case other != seed:
-		return false, invalid{fmt.Errorf("spec.kubeconfigSecretRef: the cluster is the Seed %q already", other)}
+	of, usable := holder(secret.Data[gardenletchart.KeyKubeconfig], r.Clock.Now())
+	if usable {
+		return of == seed, refuseOther(of, seed)
 	}
-	return true, nil
+	ctrl.LoggerFrom(ctx).Info("Deleting a certificate that has expired, or cannot be read", "Secret", secret.Name)
+	_, err = kube.Delete(ctx, cluster, secret)
+	return false, err
 }
 
 func (r *Reconciler) newToken(ctx context.Context, name string) (string, error) {
