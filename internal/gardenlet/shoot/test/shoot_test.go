@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -476,6 +477,12 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 		w.must(w.user.Status().Update(w.ctx, pod))
 	}
 	checkReplicas(1)
+	// The kube-controller-manager does not release its Lease when it is stopped.
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-controller-manager"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("former")},
+	}
+	w.must(w.user.Create(w.ctx, lease))
 	hibernate(true)
 	if checkReplicas(0); !s.Status.IsHibernated {
 		t.Error("the status does not say that the Shoot is hibernated")
@@ -492,6 +499,16 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	hibernate(false)
 	if checkReplicas(1); s.Status.IsHibernated {
 		t.Error("the status says that the Shoot is hibernated")
+	}
+	if err := w.user.Get(w.ctx, client.ObjectKeyFromObject(lease), lease); !apierrors.IsNotFound(err) {
+		t.Errorf("the Lease of the kube-controller-manager before the hibernation is still there (%v)", err)
+	}
+	lease.ResourceVersion, lease.Spec.HolderIdentity = "", ptr.To("present")
+	w.must(w.user.Create(w.ctx, lease))
+	w.clock.Step(time.Hour)
+	s = w.run(s, succeeded)
+	if err := w.user.Get(w.ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
+		t.Errorf("the Lease of a kube-controller-manager that runs: %v", err)
 	}
 	for i := range left.Items { // The kube-controller-manager does it, since their nodes are gone.
 		w.must(w.user.Delete(w.ctx, &left.Items[i], client.GracePeriodSeconds(0)))
