@@ -56,7 +56,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		MachineController, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
 		RenewAccess, ServiceAccountTokens, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
-	).Then(flow.New(RestorableFrom, Hibernate, Isolated, StaleReferences))
+	).Then(flow.New(RestorableFrom, NodesGone, Hibernate, Isolated, StaleReferences))
 }
 
 // Delete is the flow that deletes a Shoot: it brings up the control plane once more, so that the users' objects in the

@@ -22,35 +22,47 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
+// NodesGone waits until a Shoot that is being hibernated has no node, no running pod and no volume that is attached.
+var NodesGone = &flow.Step[*Scope]{
+	Name:    "nodes-gone",
+	SkipIf:  when(awake, asleep, workerless),
+	Ensure:  use1(ensureNodesGone),
+	Recheck: recheck,
+	Limit:   10 * time.Minute,
+}
+
 // Hibernate scales the control plane down once no node is left. Volumes, the provider's network and the namespace
 // remain. It is one of the last steps of [Reconcile]: no other may need the API server any more, or start it again.
 var Hibernate = &flow.Step[*Scope]{
 	Name:    "hibernate",
+	After:   []*flow.Step[*Scope]{NodesGone},
 	SkipIf:  when(awake),
-	Ensure:  use5(ensureHibernated),
-	Recheck: recheck,
+	Ensure:  use4(ensureHibernated),
+	Recheck: recheckPods,
 	Limit:   10 * time.Minute,
 }
 
 func awake(s *Values) string { return reasonIf(!s.Shoot.HibernationEnabled(), "not hibernated") }
 
-func ensureHibernated(
-	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, cluster *Cluster, etcds Etcds,
-) (flow.Outcome, error) {
-	if !s.Asleep() && !s.Workerless() {
-		if outcome, err := nodesGone(ctx, cluster); err != nil || !outcome.IsDone() {
-			return outcome, err
-		}
-		if outcome, err := attachmentsGone(ctx, cluster); err != nil || !outcome.IsDone() {
-			return outcome, err
-		}
+func ensureNodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+	if outcome, err := nodesGone(ctx, cluster); err != nil || !outcome.IsDone() {
+		return outcome, err
 	}
+	return attachmentsGone(ctx, cluster)
+}
+
+func ensureHibernated(
+	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, etcds Etcds,
+) (flow.Outcome, error) {
 	for _, d := range slices.Backward(Deployments) {
 		if err := seed.scaleDeployment(ctx, d.Name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
-	if ended, err := seed.endPods(ctx, kubeapiserver.Name); err != nil || !ended {
+	// No client is left that it could serve while it shuts down. A kubelet does not shorten the grace period of a pod that
+	// is being deleted, so this must come before the ReplicaSet deletes the pods.
+	ended, err := seed.deletePods(ctx, kubeapiserver.Name, func(*corev1.Pod) bool { return true })
+	if err != nil || !ended {
 		return waitingOr(waitAPIServer, "The API server is being stopped", err)
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
@@ -106,32 +118,50 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 	if n := int64(len(nodes.Items)) + ptr.Deref(nodes.RemainingItemCount, 0); n > 0 {
 		return flow.Waiting(waitNode, fmt.Sprintf("%d nodes are still there", n)), nil
 	}
-	var running []string
-	namespaces := sets.New[string]()
-	err = boundedlist.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
-		for _, p := range page.Items {
-			if p.Spec.NodeName != "" && ptr.Deref(p.DeletionGracePeriodSeconds, 1) > 0 { // Otherwise only finalizers keep it.
-				running = append(running, p.Namespace+"/"+p.Name)
-				namespaces.Insert(p.Namespace)
-			}
-		}
-		return len(running) < lostPodsAtOnce, nil
-	}, client.MatchingFields{"status.phase": string(corev1.PodRunning)})
-	if err != nil {
-		return flow.Outcome{}, fmt.Errorf("list pods of the Shoot: %w", err)
+	running, err := runningPods(ctx, shoot)
+	if err != nil || len(running) == 0 {
+		return flow.Done(), err
 	}
-	if len(running) == 0 {
-		return flow.Done(), nil
-	}
-	for _, namespace := range sets.List(namespaces) {
+	for _, namespace := range sets.List(namespacesOf(running)) {
 		err := shoot.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0),
 			client.MatchingFields{"status.phase": string(corev1.PodRunning)})
 		if err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete pods of lost machines: %w", err)
 		}
 	}
-	return flow.Waiting(waitPod, fmt.Sprintf("Pods whose nodes are gone are being deleted: %s",
-		strings.Join(running[:min(shownPods, len(running))], ", "))), nil
+	if running, err = runningPods(ctx, shoot); err != nil || len(running) == 0 {
+		return flow.Done(), err
+	}
+	var names []string
+	for _, p := range running[:min(shownPods, len(running))] {
+		names = append(names, p.String())
+	}
+	return flow.Waiting(waitPod, "Pods whose nodes are gone are being deleted: "+strings.Join(names, ", ")), nil
+}
+
+// runningPods returns the first [lostPodsAtOnce] pods of a Shoot that run on a node, according to its API.
+func runningPods(ctx context.Context, shoot client.Client) ([]client.ObjectKey, error) {
+	var running []client.ObjectKey
+	err := boundedlist.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {
+		for _, p := range page.Items {
+			if p.Spec.NodeName != "" && ptr.Deref(p.DeletionGracePeriodSeconds, 1) > 0 { // Otherwise only finalizers keep it.
+				running = append(running, client.ObjectKeyFromObject(&p))
+			}
+		}
+		return len(running) < lostPodsAtOnce, nil
+	}, client.MatchingFields{"status.phase": string(corev1.PodRunning)})
+	if err != nil {
+		return nil, fmt.Errorf("list pods of the Shoot: %w", err)
+	}
+	return running, nil
+}
+
+func namespacesOf(pods []client.ObjectKey) sets.Set[string] {
+	namespaces := sets.New[string]()
+	for _, p := range pods {
+		namespaces.Insert(p.Namespace)
+	}
+	return namespaces
 }
 
 // RestartControlPlane deletes the pods that maintenance may restart when that task is requested.

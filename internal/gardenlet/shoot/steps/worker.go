@@ -32,16 +32,23 @@ var MachineController = &flow.Step[*Scope]{
 }
 
 func ensureMachineController(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
-	replicas := s.Replicas()
-	if waits, err := machinesAreMissing(ctx, s, seed); err != nil {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Name: machinecontrollermanager.Name, Namespace: s.Namespace,
+	}}
+	found, err := kube.Exists(ctx, seed, deployment)
+	if err != nil {
 		return flow.Outcome{}, err
-	} else if waits {
-		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-			Name: machinecontrollermanager.Name, Namespace: s.Namespace,
-		}}
-		if found, err := kube.Exists(ctx, seed, deployment); err != nil || found {
-			return flow.Done(), err // The extension of the Worker starts it.
-		}
+	}
+	missing, err := machinesAreMissing(ctx, s, seed)
+	if err != nil || missing && found {
+		return flow.Done(), err // The extension of the Worker starts it.
+	}
+	stopped, err := machinesAreGone(ctx, s, seed, deployment)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	replicas := s.Replicas()
+	if missing || stopped {
 		replicas = 0
 	}
 	access, err := secrets.access(machinecontrollermanager.Name)
@@ -66,6 +73,23 @@ func machinesAreMissing(ctx context.Context, s *Values, seed *Seed) (bool, error
 	}
 	op := worker.Status.LastOperation
 	return op == nil || toRestore(worker) || op.State != corev1beta1.LastOperationStateSucceeded, nil
+}
+
+// machinesAreGone reports whether the extension of the Worker has stopped the controller since a Shoot that is being
+// hibernated has no machine any more. If it were started again, hibernation would wait for it.
+func machinesAreGone(ctx context.Context, s *Values, seed *Seed, controller *appsv1.Deployment) (bool, error) {
+	if !s.Shoot.HibernationEnabled() || s.Deleting() || ptr.Deref(controller.Spec.Replicas, 1) > 0 {
+		return false, nil
+	}
+	machines := &metav1.PartialObjectMetadataList{}
+	machines.SetGroupVersionKind(machineGroupVersion.WithKind("MachineList"))
+	// Machines that the cache does not contain yet need the controller.
+	err := seed.List(ctx, machines, client.InNamespace(s.Namespace), client.Limit(1),
+		&client.ListOptions{Raw: &metav1.ListOptions{}})
+	if err != nil {
+		return false, fmt.Errorf("list machines: %w", err)
+	}
+	return len(machines.Items) == 0, nil
 }
 
 func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, error) {
