@@ -55,12 +55,18 @@ func ensureHibernated(
 	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, etcds Etcds,
 ) (flow.Outcome, error) {
 	for _, d := range slices.Backward(Deployments) {
+		if d.Name == kubeapiserver.Name && !s.Asleep() {
+			// Its ReplicaSets would delete the pods with the whole grace period, which a kubelet does not shorten later, or
+			// replace those that are deleted below.
+			if _, err := seed.deleteReplicaSets(ctx, d.Name); err != nil {
+				return flow.Outcome{}, err
+			}
+		}
 		if err := seed.scaleDeployment(ctx, d.Name, 0); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
-	// No client is left that it could serve while it shuts down. A kubelet does not shorten the grace period of a pod that
-	// is being deleted, so this must come before the ReplicaSet deletes the pods.
+	// No client is left that the API server would have to serve while it shuts down.
 	ended, err := seed.deletePods(ctx, kubeapiserver.Name, func(*corev1.Pod) bool { return true })
 	if err != nil || !ended {
 		return waitingOr(waitAPIServer, "The API server is being stopped", err)

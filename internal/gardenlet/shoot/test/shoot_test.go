@@ -457,7 +457,26 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 		before := s.DeepCopy()
 		s.Spec.Hibernation = &corev1beta1.Hibernation{Enabled: ptr.To(enabled)}
 		w.must(w.Client.Patch(w.ctx, s, client.MergeFrom(before)))
-		s = w.run(s, succeeded)
+		stopped := false
+		s = w.run(s, func(now *corev1beta1.Shoot) bool {
+			if !enabled {
+				return succeeded(now)
+			}
+			machines := &appsv1.Deployment{}
+			w.must(w.Client.Get(w.ctx, client.ObjectKey{
+				Namespace: now.Status.TechnicalID, Name: "machine-controller-manager",
+			}, machines))
+			running := *machines.Spec.Replicas > 0
+			switch {
+			case running && stopped:
+				t.Error("the machine-controller-manager is started again, although no machine is left")
+			case running: // As the extension of the Worker does.
+				machines.Spec.Replicas = ptr.To[int32](0)
+				w.must(w.Client.Update(w.ctx, machines))
+			}
+			stopped = true
+			return succeeded(now)
+		})
 	}
 	// Care is not part of this test, but hibernation requires its check.
 	s.Status.Constraints = []corev1beta1.Condition{
