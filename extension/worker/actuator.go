@@ -185,7 +185,8 @@ func (a *Actuator) Restore(
 			return extension.Result{}, err
 		}
 	}
-	if !cluster.Hibernated() {
+	// A Shoot that is being hibernated may have come with machines, which only the controller can delete.
+	if !cluster.Hibernated() || state.hasMachines() {
 		if err := a.scaleController(ctx, w.Namespace, 1); err != nil {
 			return extension.Result{}, err
 		}

@@ -19,6 +19,15 @@ import (
 // State is what a seed must know of the machines that another seed has created, by name of the MachineDeployment.
 type State map[string]DeploymentState
 
+func (s State) hasMachines() bool {
+	for _, deployment := range s {
+		if len(deployment.Machines) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // DeploymentState is the state of one MachineDeployment.
 type DeploymentState struct {
 	Replicas    int32                        `json:"replicas,omitempty"`

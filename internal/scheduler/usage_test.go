@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -77,5 +78,44 @@ func TestUsageIgnoresWhatIsOlderThanTheAttempt(t *testing.T) {
 	u.Set(assigned)
 	if _, kept := u.Kept(read); kept || u.Of("a") != 1 {
 		t.Errorf("after its own report: kept %t, Of(a) = %d, want false, 1", kept, u.Of("a"))
+	}
+}
+
+func TestUsageReportsFreedPlaces(t *testing.T) {
+	var u Usage
+	s := shoot(func(s *corev1beta1.Shoot) { s.UID = types.UID("1") })
+	for _, step := range []struct {
+		what            string
+		wanted, present *string
+		left            bool
+	}{
+		{"waiting", nil, nil, false},
+		{"assigned", new("a"), nil, false},
+		{"running", new("a"), new("a"), false},
+		{"to be moved", new("b"), new("a"), false},
+		{"moved", new("b"), new("b"), true},
+	} {
+		s.Spec.SeedName, s.Status.SeedName = step.wanted, step.present
+		if left := u.Set(s); left != step.left {
+			t.Errorf("%s: a place is free: %v, want %v", step.what, left, step.left)
+		}
+	}
+	if !u.Remove(s) || u.Remove(s) {
+		t.Error("the end of a Shoot frees its place only once")
+	}
+
+	waiting := shoot(func(s *corev1beta1.Shoot) { s.UID = types.UID("2") })
+	u.Assume(waiting, "a")
+	u.Revert(waiting, "a")
+	if u.Of("a") != 0 {
+		t.Error("a reverted assumption is still counted")
+	}
+	u.Assume(waiting, "a")
+	elsewhere := waiting.DeepCopy()
+	elsewhere.Spec.SeedName = new("b")
+	u.Set(elsewhere)
+	u.Revert(waiting, "a")
+	if u.Of("a") != 0 || u.Of("b") != 1 {
+		t.Errorf("an event of the watch is lost: a has %d, b %d", u.Of("a"), u.Of("b"))
 	}
 }

@@ -66,9 +66,13 @@ func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (fl
 	if err != nil {
 		return flow.Outcome{}, err
 	}
+	replicas, err := etcdReplicas(ctx, s, seed)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
 	config := etcdConfig(s)
 	service, set := etcd.Render(etcd.Values{
-		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: s.Replicas() * int32(s.etcdMembers()),
+		Namespace: s.Namespace, Image: s.Images.Hortus, Replicas: replicas,
 		Spread:      etcdSpread(s.Shoot),
 		StorageSize: etcdStorage, Backup: backup,
 	})
@@ -85,6 +89,20 @@ func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (fl
 		return flow.Outcome{}, err
 	}
 	return flow.Done(), updateEtcds(ctx, seed, set, etcd.Checksum(certificates, config), pods)
+}
+
+// etcdReplicas is the number of members. Only [Hibernate] stops them, after it has saved what they store: once the API
+// server is being stopped, they stay as they are.
+func etcdReplicas(ctx context.Context, s *Values, seed *Seed) (int32, error) {
+	if !s.Asleep() {
+		return s.Replicas() * int32(s.etcdMembers()), nil
+	}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
+	found, err := kube.Exists(ctx, seed, set)
+	if err != nil || !found {
+		return 0, err
+	}
+	return ptr.Deref(set.Spec.Replicas, 1), nil
 }
 
 // renewEtcdSet deletes a StatefulSet of an earlier release that cannot be changed to the wanted one. Its pods run on,

@@ -22,11 +22,12 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// NodesGone waits until a Shoot that is being hibernated has no node, no running pod and no volume that is attached.
+// NodesGone waits until a Shoot that is being hibernated has no machine, no node, no running pod and no volume that is
+// attached.
 var NodesGone = &flow.Step[*Scope]{
 	Name:    "nodes-gone",
 	SkipIf:  when(awake, asleep, workerless),
-	Ensure:  use1(ensureNodesGone),
+	Ensure:  use2(ensureNodesGone),
 	Recheck: recheck,
 	Limit:   10 * time.Minute,
 }
@@ -44,7 +45,13 @@ var Hibernate = &flow.Step[*Scope]{
 
 func awake(s *Values) string { return reasonIf(!s.Shoot.HibernationEnabled(), "not hibernated") }
 
-func ensureNodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+func ensureNodesGone(ctx context.Context, seed *Seed, cluster *Cluster) (flow.Outcome, error) {
+	// The controller may have created one after the extension of the Worker has counted them.
+	if left, err := seed.machineObjects(ctx, "Machine"); err != nil {
+		return flow.Outcome{}, err
+	} else if n := len(left); n > 0 {
+		return flow.Waiting(waitMachine, fmt.Sprintf("%d machines are still there, %s among them", n, left[0].Name)), nil
+	}
 	if outcome, err := nodesGone(ctx, cluster); err != nil || !outcome.IsDone() {
 		return outcome, err
 	}
@@ -66,8 +73,11 @@ func ensureHibernated(
 			return flow.Outcome{}, err
 		}
 	}
-	// No client is left that the API server would have to serve while it shuts down.
+	// Clients lose the API in any case, and acknowledged writes are in etcd.
 	ended, err := seed.deletePods(ctx, kubeapiserver.Name, func(*corev1.Pod) bool { return true })
+	if err == nil && ended {
+		ended, err = kubeAPIServerEnded(ctx, seed)
+	}
 	if err != nil || !ended {
 		return waitingOr(waitAPIServer, "The API server is being stopped", err)
 	}
@@ -145,7 +155,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 	return flow.Waiting(waitPod, "Pods whose nodes are gone are being deleted: "+strings.Join(names, ", ")), nil
 }
 
-// runningPods returns the first [lostPodsAtOnce] pods of a Shoot that run on a node, according to its API.
+// runningPods returns pods of a Shoot that run on a node, according to its API: all, or at least [lostPodsAtOnce].
 func runningPods(ctx context.Context, shoot client.Client) ([]client.ObjectKey, error) {
 	var running []client.ObjectKey
 	err := boundedlist.Read(ctx, shoot, readLimits, &corev1.PodList{}, func(page *corev1.PodList) (bool, error) {

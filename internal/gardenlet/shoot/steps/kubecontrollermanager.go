@@ -2,7 +2,6 @@ package steps
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"hortus.dev/hortus/internal/component/kubecontrollermanager"
 	"hortus.dev/hortus/internal/flow"
@@ -96,7 +96,9 @@ func releaseLeadership(ctx context.Context, seed *Seed, cluster *Cluster) error 
 	}
 	err = shoot.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete the Lease of the former kube-controller-manager: %w", err)
+		// A webhook of the user may not answer without nodes. The Lease expires by itself, so nothing depends on it.
+		log.FromContext(ctx).Info("The Lease of the former kube-controller-manager is not deleted, it expires after 15 s",
+			"reason", err.Error())
 	}
 	return nil
 }

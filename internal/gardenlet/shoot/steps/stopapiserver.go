@@ -36,8 +36,17 @@ func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool,
 			return false, err
 		}
 	}
-	if d, err = apiServerDeployment(ctx, seed); err != nil || !ended || d.Status.ObservedGeneration < d.Generation ||
-		d.Status.Replicas > 0 {
+	if !ended {
+		return false, nil
+	}
+	return kubeAPIServerEnded(ctx, seed)
+}
+
+// kubeAPIServerEnded reports whether no server is left that could write to etcd, after the Deployment has been scaled to
+// zero.
+func kubeAPIServerEnded(ctx context.Context, seed *Seed) (bool, error) {
+	d, err := apiServerDeployment(ctx, seed)
+	if err != nil || d.Status.ObservedGeneration < d.Generation || d.Status.Replicas > 0 {
 		return false, err
 	}
 	// A pod that the cache does not contain yet could write.

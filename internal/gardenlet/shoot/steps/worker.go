@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -76,20 +77,35 @@ func machinesAreMissing(ctx context.Context, s *Values, seed *Seed) (bool, error
 }
 
 // machinesAreGone reports whether the extension of the Worker has stopped the controller since a Shoot that is being
-// hibernated has no machine any more. If it were started again, hibernation would wait for it.
+// hibernated has no machine any more. If it were started again for nothing, hibernation would wait for it.
 func machinesAreGone(ctx context.Context, s *Values, seed *Seed, controller *appsv1.Deployment) (bool, error) {
-	if !s.Shoot.HibernationEnabled() || s.Deleting() || ptr.Deref(controller.Spec.Replicas, 1) > 0 {
+	if !s.Shoot.HibernationEnabled() || s.Asleep() || s.Deleting() || ptr.Deref(controller.Spec.Replicas, 1) > 0 {
 		return false, nil
 	}
-	machines := &metav1.PartialObjectMetadataList{}
-	machines.SetGroupVersionKind(machineGroupVersion.WithKind("MachineList"))
-	// Machines that the cache does not contain yet need the controller.
-	err := seed.List(ctx, machines, client.InNamespace(s.Namespace), client.Limit(1),
-		&client.ListOptions{Raw: &metav1.ListOptions{}})
-	if err != nil {
-		return false, fmt.Errorf("list machines: %w", err)
+	for _, kind := range machineKinds {
+		objects, err := seed.machineObjects(ctx, kind)
+		if err != nil {
+			return false, err
+		}
+		needed := slices.ContainsFunc(objects, func(o metav1.PartialObjectMetadata) bool {
+			return kind == "Machine" || !o.DeletionTimestamp.IsZero() // It removes its finalizer from the others.
+		})
+		if needed {
+			return false, nil
+		}
 	}
-	return len(machines.Items) == 0, nil
+	return true, nil
+}
+
+// machineObjects lists one of [machineKinds] in the control plane. Providers without the kind have none.
+func (seed *Seed) machineObjects(ctx context.Context, kind string) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(machineGroupVersion.WithKind(kind + "List"))
+	err := seed.List(ctx, list, client.InNamespace(seed.namespace))
+	if err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list %ss: %w", kind, err)
+	}
+	return list.Items, nil
 }
 
 func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, error) {

@@ -473,10 +473,13 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 			case running: // As the extension of the Worker does.
 				machines.Spec.Replicas = ptr.To[int32](0)
 				w.must(w.Client.Update(w.ctx, machines))
+				stopped = true
 			}
-			stopped = true
 			return succeeded(now)
 		})
+		if stopped != enabled {
+			t.Errorf("the machine-controller-manager was stopped: %t, want %t", stopped, enabled)
+		}
 	}
 	// Care is not part of this test, but hibernation requires its check.
 	s.Status.Constraints = []corev1beta1.Condition{
