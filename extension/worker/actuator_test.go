@@ -151,6 +151,16 @@ func TestRestorePutsMachinesFirst(t *testing.T) {
 	if len(created) != before {
 		t.Errorf("a second restore created %v", created[before:])
 	}
+
+	// In a Shoot that is being hibernated only the controller can delete the machines.
+	a, w = newActuator(&created), testWorker()
+	w.Status.State = raw
+	if result, err := a.Restore(t.Context(), w, testCluster(true)); err != nil || result.IsDone() {
+		t.Errorf("Restore() = %v, %v, want to wait until the machines are gone", result, err)
+	}
+	if n := a.controllerReplicas(t); n != 1 {
+		t.Errorf("the machine controller has %d replicas, want 1", n)
+	}
 }
 
 func TestHibernationStopsTheControllerLast(t *testing.T) {
