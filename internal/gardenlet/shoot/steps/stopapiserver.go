@@ -42,8 +42,8 @@ func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool,
 	return kubeAPIServerEnded(ctx, seed)
 }
 
-// kubeAPIServerEnded reports whether no server is left that could write to etcd, after the Deployment has been scaled to
-// zero.
+// kubeAPIServerEnded reports whether no server is left that could write to etcd, once its Deployment has been scaled
+// to zero.
 func kubeAPIServerEnded(ctx context.Context, seed *Seed) (bool, error) {
 	d, err := apiServerDeployment(ctx, seed)
 	if err != nil || d.Status.ObservedGeneration < d.Generation || d.Status.Replicas > 0 {
