@@ -133,8 +133,8 @@ func (seed *Seed) pauseDeployment(ctx context.Context, d *appsv1.Deployment, pau
 	return nil
 }
 
-// deleteReplicaSets deletes the ReplicaSets of a Deployment that is paused, deleted, or scaled to zero right afterwards,
-// but not their pods. It reports whether the pods have no controller.
+// deleteReplicaSets deletes the ReplicaSets of a Deployment that is paused, deleted, or scaled to zero right
+// afterwards, but not their pods. It reports whether the pods have no controller.
 func (seed *Seed) deleteReplicaSets(ctx context.Context, name string) (bool, error) {
 	sets := &appsv1.ReplicaSetList{}
 	if err := seed.List(ctx, sets, client.InNamespace(seed.namespace), client.MatchingLabels(component.Selector(name)),
