@@ -47,7 +47,7 @@ func awake(s *Values) string { return reasonIf(!s.Shoot.HibernationEnabled(), "n
 
 func ensureNodesGone(ctx context.Context, seed *Seed, cluster *Cluster) (flow.Outcome, error) {
 	// The controller may have created one after the extension of the Worker has counted them.
-	if left, err := seed.machineObjects(ctx, "Machine"); err != nil {
+	if left, err := seed.metadata(ctx, machineGroupVersion.WithKind("Machine")); err != nil {
 		return flow.Outcome{}, err
 	} else if n := len(left); n > 0 {
 		return flow.Waiting(waitMachine, fmt.Sprintf("%d machines are still there, %s among them", n, left[0].Name)), nil

@@ -200,17 +200,23 @@ func (seed *Seed) release(ctx context.Context, group schema.GroupVersion, kinds 
 	return count, nil
 }
 
-func (seed *Seed) releaseKind(ctx context.Context, kind schema.GroupVersionKind) (int, error) {
+// metadata lists the objects of a kind in the namespace. A kind that the seed does not have has none.
+func (seed *Seed) metadata(ctx context.Context, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
-		if meta.IsNoMatchError(err) {
-			return 0, nil
-		}
-		return 0, fmt.Errorf("list %ss: %w", kind.Kind, err)
+	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
 	}
-	for i := range list.Items {
-		o := &list.Items[i]
+	return list.Items, nil
+}
+
+func (seed *Seed) releaseKind(ctx context.Context, kind schema.GroupVersionKind) (int, error) {
+	objects, err := seed.metadata(ctx, kind)
+	if err != nil {
+		return 0, err
+	}
+	for i := range objects {
+		o := &objects[i]
 		o.SetGroupVersionKind(kind)
 		if len(o.Finalizers) > 0 || o.Annotations[extensionsv1alpha1.AnnotationConfirmDeletion] == "" {
 			before := o.DeepCopy()
@@ -224,5 +230,5 @@ func (seed *Seed) releaseKind(ctx context.Context, kind schema.GroupVersionKind)
 			return 0, err
 		}
 	}
-	return len(list.Items), nil
+	return len(objects), nil
 }

@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -83,7 +82,7 @@ func machinesAreGone(ctx context.Context, s *Values, seed *Seed, controller *app
 		return false, nil
 	}
 	for _, kind := range machineKinds {
-		objects, err := seed.machineObjects(ctx, kind)
+		objects, err := seed.metadata(ctx, machineGroupVersion.WithKind(kind))
 		if err != nil {
 			return false, err
 		}
@@ -95,17 +94,6 @@ func machinesAreGone(ctx context.Context, s *Values, seed *Seed, controller *app
 		}
 	}
 	return true, nil
-}
-
-// machineObjects lists one of [machineKinds] in the control plane. Providers without the kind have none.
-func (seed *Seed) machineObjects(ctx context.Context, kind string) ([]metav1.PartialObjectMetadata, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(machineGroupVersion.WithKind(kind + "List"))
-	err := seed.List(ctx, list, client.InNamespace(seed.namespace))
-	if err != nil && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("list %ss: %w", kind, err)
-	}
-	return list.Items, nil
 }
 
 func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, error) {
