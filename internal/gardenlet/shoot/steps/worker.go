@@ -81,19 +81,28 @@ func machinesAreGone(ctx context.Context, s *Values, seed *Seed, controller *app
 	if !s.Shoot.HibernationEnabled() || s.Asleep() || s.Deleting() || ptr.Deref(controller.Spec.Replicas, 1) > 0 {
 		return false, nil
 	}
+	left := map[string][]metav1.PartialObjectMetadata{}
 	for _, kind := range machineKinds {
 		objects, err := seed.metadata(ctx, machineGroupVersion.WithKind(kind))
 		if err != nil {
 			return false, err
 		}
-		needed := slices.ContainsFunc(objects, func(o metav1.PartialObjectMetadata) bool {
-			return kind == "Machine" || !o.DeletionTimestamp.IsZero() // It removes its finalizer from the others.
-		})
-		if needed {
-			return false, nil
+		left[kind] = objects
+	}
+	return !controllerHasWork(left), nil
+}
+
+// controllerHasWork reports whether a machine-controller-manager has to end a machine, or to remove its finalizer from
+// another object that is being deleted. The objects are listed by their kind.
+func controllerHasWork(objects map[string][]metav1.PartialObjectMetadata) bool {
+	for kind, ofKind := range objects {
+		for _, o := range ofKind {
+			if kind == "Machine" || !o.DeletionTimestamp.IsZero() {
+				return true
+			}
 		}
 	}
-	return true, nil
+	return false
 }
 
 func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, error) {

@@ -130,25 +130,34 @@ func TestConditionsOfAShoot(t *testing.T) {
 	want(corev1beta1.ConditionTrue, "HealthzRequestSucceeded")
 }
 
+// unavailableWebhook denies an operation on a kind of version v1, because nothing listens on its address.
+func unavailableWebhook(
+	name string, operation admissionregistrationv1.OperationType, group, resource string,
+) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: resource + ".example.com", FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{operation},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource},
+				},
+			}},
+		}},
+	}
+}
+
 func TestWebhooksAreRemediatedOnlyIfTheOperatorWants(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.run(w.newShoot(), succeeded)
 	webhook := func(name string, labels map[string]string) *admissionregistrationv1.ValidatingWebhookConfiguration {
-		c := &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-				Name: "pods.example.com", FailurePolicy: ptr.To(admissionregistrationv1.Fail), TimeoutSeconds: ptr.To(int32(30)),
-				SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://webhook.example.com")},
-				Rules: []admissionregistrationv1.RuleWithOperations{{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
-					},
-				}},
-			}},
-		}
+		c := unavailableWebhook(name, admissionregistrationv1.Create, "", "pods")
+		c.Labels = labels
+		c.Webhooks[0].TimeoutSeconds = ptr.To(int32(30))
 		w.must(w.user.Create(w.ctx, c))
 		return c
 	}

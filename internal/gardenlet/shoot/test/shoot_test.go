@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,6 +18,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,6 +26,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
+	"hortus.dev/hortus/internal/component/kubecontrollermanager"
 	"hortus.dev/hortus/internal/gardenlet/shoot/steps"
 )
 
@@ -532,6 +535,23 @@ func TestShootHibernatesAndWakesUp(t *testing.T) {
 	if err := w.user.Get(w.ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
 		t.Errorf("the Lease of a kube-controller-manager that runs: %v", err)
 	}
+	// A webhook that does not answer keeps the Lease, but not the kube-controller-manager from starting.
+	webhook := unavailableWebhook("leases", admissionregistrationv1.Delete, coordinationv1.GroupName, "leases")
+	w.must(w.user.Create(w.ctx, webhook))
+	controllers := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.Status.TechnicalID, Name: kubecontrollermanager.Name,
+	}}
+	w.must(w.Client.Patch(w.ctx, controllers, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))))
+	if err := w.user.Delete(w.ctx, lease, client.DryRunAll); err == nil {
+		t.Error("the webhook does not deny the deletion of a Lease")
+	}
+	w.clock.Step(time.Hour)
+	s = w.run(s, succeeded)
+	checkReplicas(1)
+	if err := w.user.Get(w.ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
+		t.Errorf("a Lease whose deletion is denied: %v", err)
+	}
+	w.must(w.user.Delete(w.ctx, webhook))
 	for i := range left.Items { // The kube-controller-manager does it, since their nodes are gone.
 		w.must(w.user.Delete(w.ctx, &left.Items[i], client.GracePeriodSeconds(0)))
 	}
