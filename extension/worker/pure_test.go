@@ -1,7 +1,13 @@
 package worker
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -400,6 +407,9 @@ func TestStateRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(state, got); diff != "" {
 		t.Errorf("state mismatch (-want +got):\n%s", diff)
 	}
+	if got := decompress(t, raw.Raw); !strings.HasPrefix(got, `{"machineDeployments":{"md":{"replicas":`) {
+		t.Errorf("the state is encoded as %.100s", got)
+	}
 	if raw, err := EncodeState(nil); err != nil || raw != nil {
 		t.Errorf("EncodeState(nil) = %v, %v, want nothing", raw, err)
 	}
@@ -456,4 +466,69 @@ func TestUpdatedByHand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Both forms are read: the one of other programs, which is also written, and the one that v0.1.0 wrote.
+func TestStatesOfOthersAreRead(t *testing.T) {
+	want := State{"shoot--a--b-pool-z1": {
+		Replicas: 2,
+		Machines: []machinev1alpha1.Machine{{
+			ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"node": "n"}},
+			Spec:       machinev1alpha1.MachineSpec{ProviderID: "cloud:///r/i-1"},
+		}},
+	}}
+	const deployment = `{"replicas":2,"machines":[{"metadata":{"name":"m","creationTimestamp":null,"labels":{"node":"n"}},` +
+		`"spec":{"providerID":"cloud:///r/i-1"}}]}`
+	for name, plain := range map[string]string{
+		"as Gardener": `{"machineDeployments":{"shoot--a--b-pool-z1":` + deployment + `}}`,
+		"as v0.1.0":   `{"shoot--a--b-pool-z1":` + deployment + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := DecodeState(&runtime.RawExtension{Raw: compress(t, plain)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("state mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+	none := &runtime.RawExtension{Raw: compress(t, `{"machineDeployments":{}}`)}
+	if got, err := DecodeState(none); err != nil || len(got) > 0 {
+		t.Errorf("a state of no machines = %v, %v", got, err)
+	}
+}
+
+func compress(t *testing.T, plain string) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	_, err := io.WriteString(zip, plain)
+	if err := errors.Join(err, zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(map[string][]byte{"state": packed.Bytes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func decompress(t *testing.T, raw []byte) string {
+	t.Helper()
+	var stored struct {
+		State []byte `json:"state"`
+	}
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		t.Fatal(err)
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(stored.State))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(plain)
 }

@@ -46,9 +46,14 @@ func (s DeploymentState) templateAnnotations(class string) map[string]string {
 	return nil
 }
 
-// envelope is the stored form: compressed, because the objects repeat themselves.
+// envelope is the stored form: a document, compressed because its objects repeat themselves.
 type envelope struct {
 	State []byte `json:"state"`
+}
+
+// document is the decompressed form. Gardener's own library for extensions reads and writes it, too.
+type document struct {
+	MachineDeployments State `json:"machineDeployments"`
 }
 
 // maxStateBytes bounds a decompressed state; 64 MiB is some 50,000 machines.
@@ -90,7 +95,7 @@ func EncodeState(state State) (*runtime.RawExtension, error) {
 	if len(state) == 0 {
 		return nil, nil
 	}
-	plain, err := json.Marshal(state)
+	plain, err := json.Marshal(document{state})
 	if err != nil {
 		return nil, fmt.Errorf("encode machine state: %w", err)
 	}
@@ -129,11 +134,16 @@ func DecodeState(raw *runtime.RawExtension) (State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decompress machine state: %w", err)
 	}
-	var out State
+	var out document
 	if err := json.Unmarshal(plain, &out); err != nil {
 		return nil, fmt.Errorf("decode machine state: %w", err)
 	}
-	return out, nil
+	if out.MachineDeployments == nil { // v0.1.0 wrote the MachineDeployments without a field around them.
+		if err := json.Unmarshal(plain, &out.MachineDeployments); err != nil {
+			return nil, fmt.Errorf("decode machine state: %w", err)
+		}
+	}
+	return out.MachineDeployments, nil
 }
 
 // restoreMachines creates the sets and machines of a state that are not there yet. Machines carry their provider ID and
