@@ -21,7 +21,7 @@ func TestControllerHasWork(t *testing.T) {
 		"no objects":                  {objects{"Machine": nil, "MachineSet": nil}, false},
 		"a machine":                   {objects{"Machine": {kept}}, true},
 		"a machine that ends":         {objects{"Machine": {deleted}}, true},
-		"a pool of no machines":       {objects{"MachineDeployment": {kept}, "MachineSet": {kept}, "MachineClass": {kept}}, false},
+		"a pool of no machines":       {objects{"MachineDeployment": {kept}, "MachineClass": {kept}}, false},
 		"a set that is being deleted": {objects{"MachineDeployment": {kept}, "MachineSet": {kept, deleted}}, true},
 		"a class that ends":           {objects{"MachineClass": {deleted}}, true},
 	} {
