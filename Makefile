@@ -53,10 +53,10 @@ root:
 	  echo "Run it as root, or run 'make test-unit test-servers', which does not."; exit 1; fi
 
 .PHONY: test
-test: root ## Run the tests that decide about a change: unit, on servers, fuzzing, and the landscape (root).
+test: root ## Run the tests that decide about a change: unit, on servers, and the landscape (root).
 	@$(MAKE) --no-print-directory verify
 	@# One after the other: each keeps the processors busy by itself. A failure does not hide those of the next.
-	@$(MAKE) --no-print-directory --keep-going test-unit test-servers fuzz test-landscape
+	@$(MAKE) --no-print-directory --keep-going test-unit test-servers test-landscape
 
 .PHONY: recorder
 recorder:
@@ -73,10 +73,7 @@ test-unit: recorder ## Run unit tests: decisions, and single programs (no root, 
 .PHONY: test-servers
 test-servers: build recorder ## Run controllers step by step on a real etcd, kube-apiserver and API server of Hortus (no root).
 	@$(HORTUS) components build etcd kubernetes-1.36.3
-	@# Objects that share memory may only be read.
-	@set -o pipefail; { failed=0; \
-	  CGO_ENABLED=1 go test -json -tags $(TAGS) $(FRESH) -race -run 'Version' ./internal/apiserver/codec || failed=1; \
-	  $(GO_TEST) -json $(SERVER_PACKAGES) && [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) servers
+	@set -o pipefail; $(GO_TEST) -json $(SERVER_PACKAGES) 2>&1 | $(RECORD) servers
 
 .PHONY: check
 check: ## Check formatting, linters and tests of the packages changed against main; BASE=<branch> compares with another one.
@@ -114,7 +111,7 @@ test-landscape: build recorder ## Bring up a landscape, use it as a person would
 
 .PHONY: test-all
 test-all: root ## Run all tests, also those that take long, and Kubernetes' conformance tests, and write docs/test-results.md (root).
-	@$(MAKE) --no-print-directory --keep-going RESULTS=docs FRESH=-count=1 test test-faults test-race test-long conformance
+	@$(MAKE) --no-print-directory --keep-going RESULTS=docs FRESH=-count=1 test fuzz test-faults test-race test-long conformance
 
 .PHONY: test-faults
 test-faults: build recorder ## Run moves with a fault at every write, and 500 seeds of each simulation of the garden and of Shoots.
@@ -125,8 +122,8 @@ test-faults: build recorder ## Run moves with a fault at every write, and 500 se
 	  [ "$$failed" = 0 ]; } 2>&1 | $(RECORD) faults
 
 .PHONY: test-long
-test-long: build recorder ## Run every story, also those that take too long for every change (root).
-	@set -o pipefail; $(GO_TEST_LANDSCAPE) -timeout 12h -skip 'TestConformance$$' 2>&1 | $(RECORD) long
+test-long: build recorder ## Run every story, also those that take too long for every change (root); ONLY=<regular expression> runs these and keeps the results of others.
+	@set -o pipefail; $(GO_TEST_LANDSCAPE) -timeout 12h $(if $(ONLY),-run '$(ONLY)') -skip 'TestConformance$$' 2>&1 | $(RECORD) long $(if $(ONLY),-add)
 
 .PHONY: test-race
 test-race: build recorder ## Run the tests of internal/ with the race detector, except those that need root.

@@ -5,7 +5,10 @@
 //
 //	go test -json ./... | testresults -part unit -into docs
 //	testresults -part stories -into docs -day 2026-01-02 < log
+//	testresults -part long -add -into docs < log
 //	testresults -into docs
+//
+// With -add the known results of other tests stay: a part that takes longer than anybody waits is run in pieces.
 //
 // The input is that of go test -json, of which only failures and a line per package are passed on, or of go test -v.
 // Without -part it writes the page alone. With -check nothing is written; it fails if the page differs from what it
@@ -36,6 +39,7 @@ func main() {
 	flag.StringVar(&o.machine, "machine", thisMachine(), "`machine` of the run")
 	flag.StringVar(&o.version, "version", "", "`version` that was tested; by default that of the sources")
 	flag.DurationVar(&o.duration, "duration", 0, "`duration` of the run; by default that of the input")
+	flag.BoolVar(&o.add, "add", false, "keep the known results of tests that the input does not have")
 	flag.BoolVar(&o.check, "check", false, "fail if the page is not up to date, and write nothing")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -53,7 +57,7 @@ func main() {
 type options struct {
 	part, into, day, machine, version string
 	duration                          time.Duration
-	check                             bool
+	add, check                        bool
 }
 
 func (o options) run(root string, in io.Reader, out io.Writer) error {
@@ -89,6 +93,9 @@ func (o options) record(root, folder string, in io.Reader, out io.Writer) error 
 	if o.check {
 		return errors.New("-check: not allowed with -part")
 	}
+	if o.add && !parts[i].byTest {
+		return fmt.Errorf("-add: not allowed with -part %s, whose results are those of packages", o.part)
+	}
 	if _, err := time.Parse(time.DateOnly, o.day); err != nil {
 		return fmt.Errorf("-day: invalid value: %q (such as 2026-01-02)", o.day)
 	}
@@ -116,6 +123,17 @@ func (o options) record(root, folder string, in io.Reader, out io.Writer) error 
 	r := record{
 		Part: o.part, Day: o.day, Version: version, Machine: o.machine,
 		Seconds: int(cmp.Or(o.duration, elapsed).Round(time.Second).Seconds()), Results: results,
+	}
+	if o.add {
+		known, err := load(folder)
+		if err != nil {
+			return err
+		}
+		for _, before := range known {
+			if before.Part == o.part {
+				r = r.addedTo(before)
+			}
+		}
 	}
 	return r.write(folder)
 }

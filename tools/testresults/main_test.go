@@ -235,6 +235,36 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestPieces records a part in pieces: each replaces the results that it has itself.
+func TestPieces(t *testing.T) {
+	root := checkout(t)
+	for _, run := range []struct{ day, version, input string }{
+		{"2026-01-01", "v1", "--- PASS: TestFirst (1.00s)\n--- FAIL: TestSecond (2.00s)\n"},
+		{"2026-01-02", "v2", "--- PASS: TestSecond (3.00s)\n"},
+		{"2026-01-03", "v3", "--- PASS: TestNew (4.00s)\n"},
+	} {
+		o := options{
+			part: "long", add: true, day: run.day, version: run.version, into: "docs", machine: "m", duration: time.Hour,
+		}
+		if err := o.run(root, strings.NewReader(run.input), &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", pageName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"| `make test-long` | 2026-01-01 to 2026-01-03 | v3 | m | in pieces | 3 | 0 | 0 |",
+		"| TestNew | passed | 4 | 2026-01-03 | v3 |", "| TestSecond | passed | 3 | 2026-01-02 | v2 |",
+		"| TestFirst | passed | 1 | 2026-01-01 | v1 |",
+	} {
+		if !strings.Contains(string(page), line+"\n") {
+			t.Errorf("the page has no line that ends with %s:\n%s", line, page)
+		}
+	}
+}
+
 func TestRunsThatAreRefused(t *testing.T) {
 	root := checkout(t)
 	for name, tc := range map[string]struct {
@@ -246,6 +276,9 @@ func TestRunsThatAreRefused(t *testing.T) {
 		"a day in another form": {options{part: "unit", day: "1.2.2026"}, events, `-day: invalid value: "1.2.2026" (`},
 		"a log without results": {options{part: "unit", day: "2026-01-02"}, "nothing\n", "-part unit: no results"},
 		"a part to be checked":  {options{part: "unit", day: "2026-01-02", check: true}, events, "-check: not allowed"},
+		"pieces of packages": {
+			options{part: "unit", day: "2026-01-02", add: true}, events, "-add: not allowed with -part unit",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.o.into, tc.o.version = t.TempDir(), "x"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,9 +65,12 @@ func render(records []record, minors []minor, stories []string) string {
 			continue
 		}
 		r := records[i]
-		counts := r.counts()
+		counts, took := r.counts(), duration(r.Seconds)
+		if r.isInPieces() {
+			took = "in pieces"
+		}
 		fmt.Fprintf(&text, "| [%s](#%s) | %s | `make %s` | %s | %s | %s | %s | %d | %d | %d |\n", p.name, p.name, p.what,
-			p.target, r.Day, cell(r.Version), cell(r.Machine), duration(r.Seconds), counts[passed], counts[failed],
+			p.target, r.days(), cell(r.Version), cell(r.Machine), took, counts[passed], counts[failed],
 			counts[skipped])
 	}
 	for _, m := range minors {
@@ -122,6 +126,14 @@ func (r record) section() string {
 		}
 	}
 	slices.SortStableFunc(shown, slowestFirst)
+	if r.isInPieces() {
+		text.WriteString("\n| test | result | seconds | day | version |\n|---|---|---|---|---|\n")
+		for _, one := range shown {
+			fmt.Fprintf(&text, "| %s | %s | %.0f | %s | %s |\n", cell(one.label(r)), one.State, one.Seconds,
+				cmp.Or(one.Day, r.Day), cell(cmp.Or(one.Version, r.Version)))
+		}
+		return text.String()
+	}
 	if r.isByTest() {
 		text.WriteString("\n| test | result | seconds |\n|---|---|---|\n")
 		for _, one := range shown {

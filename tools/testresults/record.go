@@ -48,7 +48,7 @@ type record struct {
 	Day     string   `json:"day"` // As 2006-01-02.
 	Version string   `json:"version"`
 	Machine string   `json:"machine"`
-	Seconds int      `json:"seconds"` // From its beginning to its end.
+	Seconds int      `json:"seconds"` // From its beginning to its end; of a part run in pieces, those of the last piece.
 	Results []result `json:"results"`
 }
 
@@ -60,7 +60,10 @@ type result struct {
 	State   state   `json:"state"`
 	Reason  string  `json:"reason,omitempty"` // Why it was skipped, or the last that it logged before it failed.
 	Seconds float64 `json:"seconds"`
-	Cached  bool    `json:"cached,omitempty"` // The package was not run again.
+	// Day and Version are those of an earlier piece, if the part was run in pieces.
+	Day     string `json:"day,omitempty"`
+	Version string `json:"version,omitempty"`
+	Cached  bool   `json:"cached,omitempty"` // The package was not run again.
 	// Tests of a package by state. Subtests do not count.
 	Passed  int `json:"passed,omitempty"`
 	Failed  int `json:"failed,omitempty"`
@@ -68,6 +71,10 @@ type result struct {
 }
 
 func (r result) name() string { return cmp.Or(r.Test, r.Package) }
+
+func byName(a, b result) int {
+	return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Test, b.Test))
+}
 
 func slowestFirst(a, b result) int { return cmp.Compare(b.Seconds, a.Seconds) }
 
@@ -114,9 +121,7 @@ func (p part) results(r *reader) []result {
 			results = append(results, *of)
 		}
 	}
-	slices.SortFunc(results, func(a, b result) int {
-		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Test, b.Test))
-	})
+	slices.SortFunc(results, byName)
 	return results
 }
 
@@ -150,6 +155,41 @@ func (r record) counts() map[state]int {
 		}
 	}
 	return counts
+}
+
+// addedTo is the record with the results of an earlier one that it does not have itself.
+func (r record) addedTo(before record) record {
+	has := map[string]bool{}
+	for _, one := range r.Results {
+		has[one.Test] = true
+	}
+	all := slices.Clone(r.Results)
+	for _, one := range before.Results {
+		if one.Test != "" && !has[one.Test] {
+			one.Day, one.Version = cmp.Or(one.Day, before.Day), cmp.Or(one.Version, before.Version)
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, byName)
+	r.Results = all
+	return r
+}
+
+// isInPieces reports whether the results are of several runs.
+func (r record) isInPieces() bool {
+	return slices.ContainsFunc(r.Results, func(one result) bool { return one.Day != "" })
+}
+
+// days are those of the first and the last run.
+func (r record) days() string {
+	first := r.Day
+	for _, one := range r.Results {
+		first = min(first, cmp.Or(one.Day, r.Day))
+	}
+	if first == r.Day {
+		return r.Day
+	}
+	return first + " to " + r.Day
 }
 
 func (r record) isByTest() bool {
