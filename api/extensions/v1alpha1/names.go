@@ -1,5 +1,10 @@
 package v1alpha1
 
+// GardenerVersion is the version of Gardener whose contract with extensions this package and the gardenlet implement.
+// Charts of extensions get it as the value gardener.version, and choose by it between names and fields of older and
+// newer versions. It is raised together with the contract, regardless of the version of Hortus.
+const GardenerVersion = "v1.120.0"
+
 // Annotations and labels of the contract. See also core/v1beta1 for those shared with garden objects.
 const (
 	// AnnotationOperation requests an operation from the extension: one of the Operation values.

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
+	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/chart"
-	"hortus.dev/hortus/internal/version"
 )
 
 const (
@@ -132,19 +131,11 @@ func surroundings(seed *corev1beta1.Seed, gardenIdentity string, gates map[strin
 		about["clusterIdentity"] = *seed.Status.ClusterIdentity
 	}
 	return map[string]any{
-		"version":   semanticVersion(version.Version),
+		"version":   extensionsv1alpha1.GardenerVersion, // Not that of Hortus: charts compare it with versions of Gardener.
 		"garden":    map[string]any{"clusterIdentity": gardenIdentity},
 		"seed":      about,
 		"gardenlet": map[string]any{"featureGates": toAny(gates)},
 	}, nil
-}
-
-// semanticVersion is the version in the form that templates compare, also of a build from a work tree.
-func semanticVersion(v string) string {
-	if _, err := semver.NewVersion(v); err == nil {
-		return v
-	}
-	return "v0.0.0-" + v
 }
 
 func listOr(list any) any {
