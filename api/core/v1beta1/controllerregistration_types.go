@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -61,6 +63,10 @@ type ControllerResource struct {
 	// lifecycle specifies when the resource is handled. Only for Extension.
 	// +optional
 	Lifecycle *ControllerResourceLifecycle `json:"lifecycle,omitempty"`
+	// globallyEnabled is the older spelling of autoEnable: true is the same as autoEnable: [shoot]. Ignored if
+	// autoEnable is given. Only for Extension. Deprecated: use autoEnable.
+	// +optional
+	GloballyEnabled *bool `json:"globallyEnabled,omitempty"`
 	// workerlessSupported is true when the extension works for Shoots without workers. Default false.
 	// +optional
 	WorkerlessSupported *bool `json:"workerlessSupported,omitempty"`
@@ -73,6 +79,16 @@ type ControllerResource struct {
 	// continuousEndpointUpdate keeps endpoints up to date. Only for SelfHostedShootExposure, default true.
 	// +optional
 	ContinuousEndpointUpdate *bool `json:"continuousEndpointUpdate,omitempty"`
+}
+
+// EnabledByDefault reports whether clusters of a kind get the extension unless they disable it: by autoEnable or, if it
+// is empty, its older spelling. The older spelling is not turned into a stored default, which would stay when it is
+// removed.
+func (r *ControllerResource) EnabledByDefault(cluster ClusterType) bool {
+	if len(r.AutoEnable) == 0 {
+		return cluster == ClusterTypeShoot && deref(r.GloballyEnabled)
+	}
+	return slices.Contains(r.AutoEnable, cluster)
 }
 
 // ControllerResourceLifecycleStrategy is a point in a flow.

@@ -58,7 +58,8 @@ func validateControllerResource(resource *ControllerResource, path *field.Path) 
 			given bool
 		}{
 			{"reconcileTimeout", resource.ReconcileTimeout != nil}, {"lifecycle", resource.Lifecycle != nil},
-			{"autoEnable", len(resource.AutoEnable) > 0}, {"clusterCompatibility", len(resource.ClusterCompatibility) > 0},
+			{"autoEnable", len(resource.AutoEnable) > 0}, {"globallyEnabled", resource.GloballyEnabled != nil},
+			{"clusterCompatibility", len(resource.ClusterCompatibility) > 0},
 		} {
 			if f.given {
 				errs = append(errs, field.Forbidden(path.Child(f.name), "only for kind "+extensionKind))
@@ -80,6 +81,10 @@ func validateControllerResource(resource *ControllerResource, path *field.Path) 
 		if !slices.Contains(resource.ClusterCompatibility, cluster) {
 			errs = append(errs, field.Forbidden(path.Child("autoEnable").Index(i), "must be one of clusterCompatibility"))
 		}
+	}
+	if len(resource.AutoEnable) == 0 && resource.EnabledByDefault(ClusterTypeShoot) &&
+		!slices.Contains(resource.ClusterCompatibility, ClusterTypeShoot) {
+		errs = append(errs, field.Forbidden(path.Child("globallyEnabled"), "clusterCompatibility must include shoot"))
 	}
 	if lifecycle := resource.Lifecycle; lifecycle != nil {
 		path := path.Child("lifecycle")

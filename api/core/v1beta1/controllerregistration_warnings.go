@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// WarningsControllerRegistration names what is accepted but without effect. old is nil for a new
+// WarningsControllerRegistration names what is accepted but deprecated or without effect. old is nil for a new
 // ControllerRegistration.
 func WarningsControllerRegistration(registration, old *ControllerRegistration) []string {
 	if old != nil && equality.Semantic.DeepEqual(registration.Spec, old.Spec) {
@@ -20,6 +20,9 @@ func WarningsControllerRegistration(registration, old *ControllerRegistration) [
 			}
 		}
 		warn(resource.Kind == selfHostedShootExposureKind, "kind", "self-hosted Shoots are not supported")
+		if resource.GloballyEnabled != nil {
+			warnings = append(warnings, fmt.Sprintf("spec.resources[%d].globallyEnabled is deprecated, use autoEnable", i))
+		}
 	}
 	return warnings
 }

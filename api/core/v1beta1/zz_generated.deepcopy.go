@@ -1599,6 +1599,11 @@ func (in *ControllerResource) DeepCopyInto(out *ControllerResource) {
 		*out = new(ControllerResourceLifecycle)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.GloballyEnabled != nil {
+		in, out := &in.GloballyEnabled, &out.GloballyEnabled
+		*out = new(bool)
+		**out = **in
+	}
 	if in.WorkerlessSupported != nil {
 		in, out := &in.WorkerlessSupported, &out.WorkerlessSupported
 		*out = new(bool)

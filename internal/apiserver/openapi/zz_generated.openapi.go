@@ -3369,6 +3369,13 @@ func schema_hortus_api_core_v1beta1_ControllerResource(ref common.ReferenceCallb
 							Ref:         ref(v1beta1.ControllerResourceLifecycle{}.OpenAPIModelName()),
 						},
 					},
+					"globallyEnabled": {
+						SchemaProps: spec.SchemaProps{
+							Description: "globallyEnabled is the older spelling of autoEnable: true is the same as autoEnable: [shoot]. Ignored if autoEnable is given. Only for Extension. Deprecated: use autoEnable.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"workerlessSupported": {
 						SchemaProps: spec.SchemaProps{
 							Description: "workerlessSupported is true when the extension works for Shoots without workers. Default false.",

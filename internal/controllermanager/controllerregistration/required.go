@@ -88,7 +88,7 @@ func required(r *corev1beta1.ControllerRegistration, seed *corev1beta1.Seed, nee
 	}
 	return slices.ContainsFunc(r.Spec.Resources, func(resource corev1beta1.ControllerResource) bool {
 		return needed.includes(resource) ||
-			needed.Shoots && slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot) ||
-			slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeSeed)
+			needed.Shoots && resource.EnabledByDefault(corev1beta1.ClusterTypeShoot) ||
+			resource.EnabledByDefault(corev1beta1.ClusterTypeSeed)
 	})
 }

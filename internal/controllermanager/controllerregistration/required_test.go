@@ -84,10 +84,16 @@ func TestRequired(t *testing.T) {
 		registration("for-every-shoot", func(r *corev1beta1.ControllerRegistration) {
 			r.Spec.Resources[0].AutoEnable = []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot}
 		}),
+		registration("for-every-shoot-older-spelling", func(r *corev1beta1.ControllerRegistration) {
+			r.Spec.Resources[0].GloballyEnabled = new(true)
+		}),
 		registration("without-deployment", func(r *corev1beta1.ControllerRegistration) { r.Spec.Deployment = nil }),
 	}
 	ofShoots := Set{KindType{"Network", "used"}: {}, KindType{"Network", "without-deployment"}: {}}
-	for shoots, want := range map[bool]string{false: "always used", true: "always for-every-shoot used with-shoots"} {
+	for shoots, want := range map[bool]string{
+		false: "always used",
+		true:  "always for-every-shoot for-every-shoot-older-spelling used with-shoots",
+	} {
 		needed := Needed{ByShoots: ofShoots, Shoots: shoots}
 		if got := strings.Join(Required(registrations, &corev1beta1.Seed{}, needed), " "); got != want {
 			t.Errorf("Required() with Shoots %v = %q, want %q", shoots, got, want)

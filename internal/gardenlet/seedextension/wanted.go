@@ -29,7 +29,7 @@ func wanted(
 				continue
 			}
 			spec := corev1beta1.Extension{Type: resource.Type}
-			enabled := slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeSeed)
+			enabled := resource.EnabledByDefault(corev1beta1.ClusterTypeSeed)
 			for _, e := range seed.Spec.Extensions {
 				if e.Type == resource.Type {
 					spec, enabled = e, !ptr.Deref(e.Disabled, false)

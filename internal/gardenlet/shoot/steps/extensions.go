@@ -68,7 +68,7 @@ func wantedExtensions(shoot *corev1beta1.Shoot, registrations []corev1beta1.Cont
 				continue
 			}
 			spec := corev1beta1.Extension{Type: resource.Type}
-			enabled := slices.Contains(resource.AutoEnable, corev1beta1.ClusterTypeShoot)
+			enabled := resource.EnabledByDefault(corev1beta1.ClusterTypeShoot)
 			for _, e := range shoot.Spec.Extensions {
 				if e.Type == resource.Type {
 					spec, enabled = e, !ptr.Deref(e.Disabled, false)

@@ -22,6 +22,9 @@ func TestMissingExtensions(t *testing.T) {
 		Kind: "Extension", Type: "all", AutoEnable: []corev1beta1.ClusterType{corev1beta1.ClusterTypeShoot},
 		WorkerlessSupported: ptr.To(true),
 	}
+	globally := corev1beta1.ControllerResource{
+		Kind: "Extension", Type: "all", GloballyEnabled: ptr.To(true), WorkerlessSupported: ptr.To(true),
+	}
 	onRequest := corev1beta1.ControllerResource{Kind: "Extension", Type: "some", WorkerlessSupported: ptr.To(true)}
 	workersOnly := forAll
 	workersOnly.WorkerlessSupported = nil
@@ -47,6 +50,9 @@ func TestMissingExtensions(t *testing.T) {
 	}{
 		"one for all Shoots": {
 			shoot: shoot(), registered: registration(forAll), want: []string{"Extension/all"},
+		},
+		"one for all Shoots, in the older spelling": {
+			shoot: shoot(), registered: registration(globally), want: []string{"Extension/all"},
 		},
 		"enabled for all Shoots with nodes": {shoot: shoot(), registered: registration(workersOnly)},
 		"enabled for all Shoots, disabled in this one": {
