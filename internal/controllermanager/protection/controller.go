@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,6 +23,10 @@ import (
 
 	"hortus.dev/hortus/internal/kube"
 )
+
+// catchUp is when an object is checked again whose users the cache does not contain yet: long enough for watch events
+// on a busy machine.
+const catchUp = 5 * time.Second
 
 // shownUsers is the maximum number of users that an event names.
 const shownUsers = 5
@@ -121,7 +126,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	users, err := r.users(ctx, r.Garden, req.NamespacedName, client.MatchingFields{r.Kind.index(): req.String()},
 		client.UnsafeDisableDeepCopy)
-	if err == nil && len(users) == 0 {
+	cached := len(users) > 0
+	if err == nil && !cached {
 		users, err = r.users(ctx, r.Live, req.NamespacedName, client.InNamespace(req.Namespace))
 	}
 	if err != nil {
@@ -130,6 +136,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if len(users) > 0 {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ResourceReferenced", "Delete",
 			"Cannot be deleted yet, still in use by %s", sentence(users))
+		if !cached { // A reference that is removed before the cache contains it triggers nothing.
+			return reconcile.Result{RequeueAfter: catchUp}, nil
+		}
 		return reconcile.Result{}, nil // The removal of the last reference triggers a reconciliation.
 	}
 	return reconcile.Result{}, kube.RemoveFinalizer(ctx, r.Garden, object, r.Kind.Finalizer)

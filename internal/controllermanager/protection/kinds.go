@@ -127,21 +127,35 @@ func Kinds() []Kind {
 		{
 			Name: "controllerdeployment", Finalizer: corev1beta1.FinalizerControllerDeployment,
 			New: func() client.Object { return &corev1beta1.ControllerDeployment{} },
-			Users: []User{{
-				Kind: "ControllerRegistration",
-				New:  func() client.Object { return &corev1beta1.ControllerRegistration{} },
-				List: func() client.ObjectList { return &corev1beta1.ControllerRegistrationList{} },
-				Refers: func(o client.Object) (out []types.NamespacedName) {
-					d := o.(*corev1beta1.ControllerRegistration).Spec.Deployment
-					if d == nil {
-						return nil
-					}
-					for _, ref := range d.DeploymentRefs {
-						out = append(out, named("", ref.Name)...)
-					}
-					return out
+			Users: []User{
+				{
+					Kind: "ControllerRegistration",
+					New:  func() client.Object { return &corev1beta1.ControllerRegistration{} },
+					List: func() client.ObjectList { return &corev1beta1.ControllerRegistrationList{} },
+					Refers: func(o client.Object) (out []types.NamespacedName) {
+						d := o.(*corev1beta1.ControllerRegistration).Spec.Deployment
+						if d == nil {
+							return nil
+						}
+						for _, ref := range d.DeploymentRefs {
+							out = append(out, named("", ref.Name)...)
+						}
+						return out
+					},
 				},
-			}},
+				{ // One may still refer to a former deployment of its registration.
+					Kind: "ControllerInstallation",
+					New:  func() client.Object { return &corev1beta1.ControllerInstallation{} },
+					List: func() client.ObjectList { return &corev1beta1.ControllerInstallationList{} },
+					Refers: func(o client.Object) []types.NamespacedName {
+						ref := o.(*corev1beta1.ControllerInstallation).Spec.DeploymentRef
+						if ref == nil {
+							return nil
+						}
+						return named("", ref.Name)
+					},
+				},
+			},
 		},
 	}
 }

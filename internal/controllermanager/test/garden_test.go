@@ -128,6 +128,34 @@ func TestSimulateProtection(t *testing.T) {
 		})
 }
 
+// A ControllerDeployment is kept while an installation refers to it, also when its registration names another.
+func TestSimulateProtectionOfDeployments(t *testing.T) {
+	simulate(t, func(p *sim.Process) error { return protection.AddToManager(p) },
+		func(w *sim.World, garden *sim.Cluster) {
+			former := named[corev1beta1.ControllerDeployment]("", "former")
+			former.Finalizers = []string{corev1beta1.FinalizerControllerDeployment}
+			r := named[corev1beta1.ControllerRegistration]("", "r")
+			r.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{
+				DeploymentRefs: []corev1beta1.DeploymentRef{{Name: "newer"}},
+			}
+			i := named[corev1beta1.ControllerInstallation]("", "i")
+			i.Spec.RegistrationRef.Name, i.Spec.DeploymentRef = "r", &corev1.ObjectReference{Name: "former"}
+			garden.Add(former, r, i)
+			changed := false
+			w.Always("what is used exists", func() error {
+				return is(changed || garden.Exists(former.DeepCopy()), "the deployment is gone")
+			})
+			w.Change("delete the deployment", garden, remove(former))
+			w.Faults(60)
+			w.Change("deploy the other", garden, func(context.Context, client.Client) error {
+				changed = true
+				return garden.Edit(i, func() { i.Spec.DeploymentRef.Name = "newer" })
+			})
+			w.Faults(60)
+			w.Eventually(100, "the deployment is gone", func() error { return garden.Gone(former.DeepCopy()) })
+		})
+}
+
 // Credentials are marked as long as a binding refers to them.
 func TestSimulateBindings(t *testing.T) {
 	simulate(t, func(p *sim.Process) error { return binding.AddToManager(p) },
