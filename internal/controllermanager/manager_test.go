@@ -311,6 +311,24 @@ func TestSeedsOnARealServer(t *testing.T) {
 	g.eventually("the registration is protected", registration, func() bool { return len(registration.Finalizers) == 1 })
 	g.eventually("the deployment is protected", deployment, func() bool { return len(deployment.Finalizers) == 1 })
 
+	// Another deployment of the extension reaches the seed, and the former one can be deleted.
+	former := deployment
+	deployment = &corev1beta1.ControllerDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: env.Name("local-")}, Type: former.Type, ProviderConfig: former.ProviderConfig,
+	}
+	g.create(deployment)
+	unchanged := registration.DeepCopy()
+	registration.Spec.Deployment.DeploymentRefs[0].Name = deployment.Name
+	if err := g.Client.Patch(g.ctx, registration, client.MergeFrom(unchanged)); err != nil {
+		t.Fatal(err)
+	}
+	g.eventually("the installation refers to the new deployment", installation,
+		func() bool { return installation.Spec.DeploymentRef.Name == deployment.Name })
+	if err := g.Client.Delete(g.ctx, former); err != nil {
+		t.Fatal(err)
+	}
+	g.gone(former)
+
 	role, account := forExtension(registration.Name, ns.Name)
 	g.create(role, account)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:extensions:" + role.Name}}

@@ -175,7 +175,8 @@ func (r *Reconciler) neededByBuckets(ctx context.Context, s *corev1beta1.Seed) (
 	return needed, nil
 }
 
-// sync creates missing installations and deletes unneeded ones, and returns the number of those that exist.
+// sync creates missing installations, deletes unneeded ones, points the others to the ControllerDeployments of their
+// registrations, and returns the number of those that exist.
 func (r *Reconciler) sync(
 	ctx context.Context, seed *corev1beta1.Seed, registrations []corev1beta1.ControllerRegistration, required []string,
 ) (int, error) {
@@ -191,7 +192,13 @@ func (r *Reconciler) sync(
 		wanted := slices.Contains(required, name) && !have[name]
 		have[name] = have[name] || wanted
 		left++
-		if wanted || inUse(installation) || !installation.DeletionTimestamp.IsZero() {
+		if !installation.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if wanted || inUse(installation) {
+			if err := r.redeploy(ctx, installation, registrations); err != nil {
+				return 0, err
+			}
 			continue
 		}
 		log.FromContext(ctx).Info("Deleting ControllerInstallation that nothing needs",
@@ -212,6 +219,45 @@ func (r *Reconciler) sync(
 		left++
 	}
 	return left, nil
+}
+
+// redeploy lets an installation refer to the ControllerDeployment that its registration names now.
+func (r *Reconciler) redeploy(
+	ctx context.Context, installation *corev1beta1.ControllerInstallation,
+	registrations []corev1beta1.ControllerRegistration,
+) error {
+	deployment := replacement(installation, registrations)
+	if deployment == "" {
+		return nil
+	}
+	log.FromContext(ctx).Info("Changing the ControllerDeployment of a ControllerInstallation",
+		"ControllerInstallation", installation.Name, "ControllerDeployment", deployment)
+	before := installation.DeepCopy()
+	installation.Spec.DeploymentRef = &corev1.ObjectReference{Name: deployment}
+	if err := client.IgnoreNotFound(r.Garden.Patch(ctx, installation, client.MergeFrom(before))); err != nil {
+		return fmt.Errorf("patch ControllerInstallation %q: %w", installation.Name, err)
+	}
+	return nil
+}
+
+// replacement returns the name of the ControllerDeployment that an installation has to refer to instead of its present
+// one, or "" if that stays. It stays, too, if the registration does not exist or no longer names one: what is installed
+// is needed until the objects of its kinds are gone.
+func replacement(
+	installation *corev1beta1.ControllerInstallation, registrations []corev1beta1.ControllerRegistration,
+) string {
+	i := slices.IndexFunc(registrations, func(r corev1beta1.ControllerRegistration) bool {
+		return r.Name == installation.Spec.RegistrationRef.Name
+	})
+	if i < 0 {
+		return ""
+	}
+	wanted, present := registrations[i].Spec.Deployment, installation.Spec.DeploymentRef
+	if wanted == nil || len(wanted.DeploymentRefs) == 0 || present != nil &&
+		present.Name == wanted.DeploymentRefs[0].Name {
+		return ""
+	}
+	return wanted.DeploymentRefs[0].Name
 }
 
 // inUse reports whether the gardenlet still finds objects of the installation's kinds in the Seed.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -153,5 +154,42 @@ func TestInstallationName(t *testing.T) {
 	}
 	if first == second || !strings.HasPrefix(first, long) {
 		t.Errorf("the names on two Seeds are %s and %s", first, second)
+	}
+}
+
+// TestReplacement: an installation changes to the ControllerDeployment that its registration names.
+func TestReplacement(t *testing.T) {
+	registration := func(deployments ...string) corev1beta1.ControllerRegistration {
+		r := corev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "dns"}}
+		r.Spec.Deployment = &corev1beta1.ControllerRegistrationDeployment{}
+		for _, name := range deployments {
+			r.Spec.Deployment.DeploymentRefs = append(r.Spec.Deployment.DeploymentRefs, corev1beta1.DeploymentRef{Name: name})
+		}
+		return r
+	}
+	withoutDeployment := registration()
+	withoutDeployment.Spec.Deployment = nil
+	for name, tc := range map[string]struct {
+		present      string // Empty if the installation refers to none.
+		registration corev1beta1.ControllerRegistration
+		want         string
+	}{
+		"the same":               {present: "old", registration: registration("old")},
+		"another":                {present: "old", registration: registration("new"), want: "new"},
+		"none so far":            {registration: registration("new"), want: "new"},
+		"none any more":          {present: "old", registration: registration()},
+		"nothing to be deployed": {present: "old", registration: withoutDeployment},
+		"no registration":        {present: "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installation := &corev1beta1.ControllerInstallation{}
+			installation.Spec.RegistrationRef.Name = "dns"
+			if tc.present != "" {
+				installation.Spec.DeploymentRef = &corev1.ObjectReference{Name: tc.present}
+			}
+			if got := replacement(installation, []corev1beta1.ControllerRegistration{tc.registration}); got != tc.want {
+				t.Errorf("replacement() = %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

@@ -121,6 +121,15 @@ func TestSimulateControllerRegistrations(t *testing.T) {
 		garden.Add(s.DeepCopy())
 		w.Faults(100)
 		w.Eventually(100, "both are installed", func() error { return is(installed("dns") && installed("ext"), "missing") })
+		w.Change("deploy something else", garden, func(context.Context, client.Client) error {
+			r := named[corev1beta1.ControllerRegistration]("", "dns")
+			return garden.Edit(r, func() { r.Spec.Deployment.DeploymentRefs[0].Name = "newer" })
+		})
+		w.Faults(40)
+		w.Eventually(100, "the installation refers to it", func() error {
+			i := named[corev1beta1.ControllerInstallation]("", "dns-a")
+			return is(garden.Exists(i) && i.Spec.DeploymentRef.Name == "newer", "it refers to %+v", i.Spec.DeploymentRef)
+		})
 		w.Change("delete the Shoot", garden, remove(shoot("s")))
 		w.Faults(40)
 		w.Eventually(100, "the extension of the Shoot is gone", func() error {
