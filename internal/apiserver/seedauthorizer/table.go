@@ -180,7 +180,8 @@ var table = []rule{
 		{verbs: collection, where: marked, extensions: true},
 	}},
 	{corev1beta1.GroupName, "shootstates", "ShootState", []grant{
-		{verbs: publish, where: namedAsShoot},
+		{verbs: read, where: namedAsShoot, extensions: true}, // Actuators for Workers restore machines from it.
+		{verbs: []string{"create", "patch"}, where: namedAsShoot},
 		{verbs: create, where: besideOwn},
 	}},
 	{corev1beta1.GroupName, "internalsecrets", InternalSecret, []grant{

@@ -492,6 +492,9 @@ func TestSeedsAreFenced(t *testing.T) {
 			t.Fatal(err)
 		}
 		extension := clientWith(t, e, asked.Status.Token)
+		state := func(o *side) *corev1beta1.ShootState {
+			return &corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.shoot.Name}}
+		}
 		internal := &corev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: a.namespace, Name: a.shoot.Name + ".ca-client",
 		}}
@@ -500,14 +503,14 @@ func TestSeedsAreFenced(t *testing.T) {
 			"list Seeds": {
 				list(&corev1beta1.SeedList{}, client.MatchingFields{"metadata.name": a.seed.Name}), nil,
 			},
-			"change Seed":  {nil, patch(a.seed, note)},
-			"read Shoot":   {get(a.shoot), get(b.shoot)},
-			"list Shoots":  {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
-			"all Shoots":   {nil, list(&corev1beta1.ShootList{})},
-			"change Shoot": {nil, patch(a.shoot, note)},
-			"read state": {nil, get(&corev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{
-				Namespace: a.namespace, Name: a.shoot.Name,
-			}})},
+			"change Seed":              {nil, patch(a.seed, note)},
+			"read Shoot":               {get(a.shoot), get(b.shoot)},
+			"list Shoots":              {list(&corev1beta1.ShootList{}, label(a)), list(&corev1beta1.ShootList{}, label(b))},
+			"all Shoots":               {nil, list(&corev1beta1.ShootList{})},
+			"change Shoot":             {nil, patch(a.shoot, note)},
+			"read state":               {get(state(a)), get(state(b))},
+			"list states":              {nil, list(&corev1beta1.ShootStateList{}, client.InNamespace(a.namespace))},
+			"change state":             {nil, patch(state(a), note)},
 			"read Secret":              {nil, get(secretIn(a.namespace, "cloud"))},
 			"read credentials of Seed": {nil, get(a.credentials)},
 			"read SSH key":             {nil, get(secretIn(a.namespace, a.shoot.Name+".ssh-keypair"))},
