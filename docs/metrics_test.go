@@ -30,6 +30,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/service"
 	"hortus.dev/hortus/internal/flow"
+	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gateway"
@@ -150,6 +151,55 @@ func TestPageListsAllMetrics(t *testing.T) {
 		if processes[heading] == nil && !slices.Contains(ofLibraries, heading) {
 			t.Errorf("section %q has metrics of no process that this test knows", heading)
 		}
+	}
+}
+
+// TestPageListsKindsOfWaits compares the values of the label "kind" of flows with the constants of steps.
+func TestPageListsKindsOfWaits(t *testing.T) {
+	content, err := os.ReadFile("metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, found := strings.Cut(string(content), "A step names the kind of what it waits for:\n\n")
+	if !found {
+		t.Fatal("docs/metrics.md does not list what steps wait for")
+	}
+	list, _, _ = strings.Cut(list, "\n\n")
+	var listed []string
+	for _, match := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(list, -1) {
+		listed = append(listed, match[1])
+	}
+	kinds := []string{extensionobject.Bastions.Name}
+	for _, kind := range extensionobject.Kinds {
+		kinds = append(kinds, kind.Name)
+	}
+	constant := regexp.MustCompile(`\b(?:flow\.)?Kind = "(\w+)"`)
+	for _, folder := range []string{"internal/flow", "internal/gardenlet/shoot/steps"} {
+		files, err := filepath.Glob(filepath.Join(repository, folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(kinds)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, match := range constant.FindAllSubmatch(source, -1) {
+				kinds = append(kinds, string(match[1]))
+			}
+		}
+		if len(kinds) == before {
+			t.Errorf("%s has no constants of kinds; is the pattern broken?", folder)
+		}
+	}
+	slices.Sort(kinds)
+	slices.Sort(listed)
+	if diff := cmp.Diff(slices.Compact(kinds), listed); diff != "" {
+		t.Errorf("kinds of waits mismatch (-code +page):\n%s", diff)
 	}
 }
 
