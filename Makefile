@@ -76,7 +76,7 @@ test-servers: build recorder ## Run controllers step by step on a real etcd, kub
 	@set -o pipefail; $(GO_TEST) -json $(SERVER_PACKAGES) 2>&1 | $(RECORD) servers
 
 .PHONY: check
-check: ## Check formatting, linters and tests of the packages changed against main; BASE=<branch> compares with another one.
+check: ## Check formatting, linters and tests of the packages changed against main, and documents and rules of all; BASE=<branch> compares with another one.
 	@BASE='$(BASE)' TAGS=$(TAGS) tools/check
 
 # Tries are counted, those for smaller input too: without that, each new path may be worked on for a minute.
