@@ -45,12 +45,12 @@ func OperationRequested() predicate.Predicate {
 			// Our own status writes are events, too: during a deletion, and while a requested operation waits. After a broken
 			// watch, one event may have both a report and a newer request.
 			own := !equality.Semantic.DeepEqual(before.GetDefaultStatus(), after.GetDefaultStatus())
-			asked := operationAnnotation(after) && (!own || !sameRequest(before, after))
+			annotated := operationAnnotation(after) && (!own || !sameRequest(before, after))
 			deleting := !after.GetDeletionTimestamp().IsZero() && (!own || before.GetDeletionTimestamp().IsZero())
 			// A Follower has begun an operation. If that is interrupted and the Follower, which sees the object of before, finds
 			// nothing to do any more, this event is the last.
 			begun := !requested(before) && requested(after)
-			return asked || deleting || begun
+			return annotated || deleting || begun
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

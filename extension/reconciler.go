@@ -92,13 +92,13 @@ func (r *Reconciler[T]) SetupWithManager(mgr ctrl.Manager, watch func(*builder.B
 	if err := r.check(); err != nil {
 		return err
 	}
-	asked := OperationRequested()
+	trigger := OperationRequested()
 	if r.IgnoreOperationAnnotation {
-		asked = GenerationChanged()
+		trigger = GenerationChanged()
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(strings.ToLower(r.Kind)+"-"+r.Type).
-		For(r.Prototype, builder.WithPredicates(HasTypeAndClass(r.Type, r.classes()...), asked)).
+		For(r.Prototype, builder.WithPredicates(HasTypeAndClass(r.Type, r.classes()...), trigger)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryMin, retryMax),

@@ -252,7 +252,7 @@ func (f *fixture) succeeded(t *testing.T, want corev1beta1.LastOperationType) {
 		if obj == nil {
 			return "the object is gone"
 		}
-		if op, asked := obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]; asked {
+		if op, requested := obj.GetAnnotations()[extensionsv1alpha1.AnnotationOperation]; requested {
 			return fmt.Sprintf("the request %q is still there", op)
 		}
 		last := obj.GetDefaultStatus().LastOperation

@@ -1,6 +1,8 @@
 package architecture
 
 import (
+	"go/ast"
+	"go/parser"
 	"go/scanner"
 	"go/token"
 	"os"
@@ -108,6 +110,142 @@ func TestProgramsDoNotTalk(t *testing.T) {
 	}
 }
 
+// TestChartsDoNotTalk reads the comments of charts.
+func TestChartsDoNotTalk(t *testing.T) {
+	checked := 0
+	for path, source := range tracked(t, "charts/*.yaml", "charts/*.tpl", ":!charts/testdata") {
+		for i, line := range splitLines(source) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+				continue
+			}
+			checked++
+			for _, f := range colloquialWords(line) {
+				t.Errorf("%s:%d: %q (write: %s)", path, i+1, f.word, f.instead)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no comments were found")
+	}
+}
+
+// TestDocumentsDoNotTalk reads the prose of documents. Other words for what people do are theirs: who reads a document
+// may ask somebody.
+func TestDocumentsDoNotTalk(t *testing.T) {
+	for path, source := range tracked(t, "*.md", ":!*/testdata/*") {
+		for i, line := range strings.Split(prose(string(source)), "\n") {
+			for _, f := range colloquialWords(askedPeople.ReplaceAllString(line, "")) {
+				t.Errorf("%s:%d: %q (write: %s)", path, i+1, f.word, f.instead)
+			}
+		}
+	}
+}
+
+// askedPeople are the forms of "ask" in documents that are about people.
+var askedPeople = regexp.MustCompile(`(?i)\bask\b|\basks you\b`)
+
+// inlineCode is code within a line of prose.
+var inlineCode = regexp.MustCompile("`[^`]*`")
+
+// prose returns a document without its code; its lines keep their numbers.
+func prose(document string) string {
+	lines, fenced := strings.Split(document, "\n"), false
+	for i, line := range lines {
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		if fenced || fence {
+			lines[i] = ""
+		}
+		fenced = fenced != fence
+		lines[i] = inlineCode.ReplaceAllString(lines[i], "")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestProse(t *testing.T) {
+	document := "A `tell` is\n  ```\ntold\n  ```\nasked"
+	if got, want := prose(document), "A  is\n\n\n\nasked"; got != want {
+		t.Errorf("prose(%q) = %q, want %q", document, got, want)
+	}
+}
+
+// TestNamesDoNotTalk reads the identifiers of programs, and the names of tests and of their parts.
+func TestNamesDoNotTalk(t *testing.T) {
+	for path, source := range tracked(t, "*.go", ":!internal/architecture") {
+		for _, f := range colloquialNames(t, source, strings.HasSuffix(path, "_test.go")) {
+			t.Errorf("%s:%d: %q (write: %s)", path, f.line, f.word, f.instead)
+		}
+	}
+}
+
+// wordsOfName finds the words of an identifier.
+var wordsOfName = regexp.MustCompile(`[A-Z]?[a-z]+`)
+
+// colloquialNames returns the colloquial words in the identifiers of a program; of a test, those in the names of its
+// functions and of their parts, which are literals.
+func colloquialNames(t *testing.T, source []byte, isTest bool) (found []finding) {
+	t.Helper()
+	files := token.NewFileSet()
+	tree, err := parser.ParseFile(files, "", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(n ast.Node, text string) {
+		for _, f := range colloquialWords(text) {
+			found = append(found, finding{files.Position(n.Pos()).Line, f.word, f.instead})
+		}
+	}
+	ofName := func(n *ast.Ident) { // "untold" is not a word of its own.
+		words := strings.Join(wordsOfName.FindAllString(n.Name, -1), " ")
+		add(n, strings.ReplaceAll(words, "untold", "told"))
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if !isTest {
+				ofName(n)
+			}
+		case *ast.FuncDecl:
+			if isTest && strings.HasPrefix(n.Name.Name, "Test") {
+				ofName(n.Name)
+			}
+		case *ast.CallExpr:
+			name := slices.IndexFunc(n.Args, func(a ast.Expr) bool { _, ok := a.(*ast.BasicLit); return ok })
+			if isTest && name >= 0 && (isCall(n, "", "Run") || isNamed(n.Fun, "step")) {
+				add(n.Args[name], n.Args[name].(*ast.BasicLit).Value)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func isNamed(n ast.Expr, name string) bool {
+	id, ok := n.(*ast.Ident)
+	return ok && id.Name == name
+}
+
+func TestColloquialNames(t *testing.T) {
+	for _, tc := range []struct {
+		source     string
+		inProgram  int
+		inTestFile int
+	}{
+		{`func askCare() {}`, 1, 0},
+		{`var asked, task = 1, mask`, 1, 0},
+		{`func f() error { var untold error; return untold }`, 2, 0},
+		{`func TestItTellsWhy(t *testing.T) {}`, 1, 1},
+		{`func f(t *testing.T) { t.Run("asks twice", g); step(t, "a server is told", g); log("told") }`, 0, 2},
+	} {
+		source := []byte("package p\n" + tc.source)
+		if got := len(colloquialNames(t, source, false)); got != tc.inProgram {
+			t.Errorf("%s: %d findings in a program, want %d", tc.source, got, tc.inProgram)
+		}
+		if got := len(colloquialNames(t, source, true)); got != tc.inTestFile {
+			t.Errorf("%s: %d findings in a test, want %d", tc.source, got, tc.inTestFile)
+		}
+	}
+}
+
 type finding struct {
 	line          int
 	word, instead string
@@ -127,17 +265,25 @@ func colloquialIn(source []byte, inStrings bool) (found []finding) {
 		if kind != token.COMMENT && (kind != token.STRING || !inStrings) {
 			continue
 		}
-		text = strings.ToLower(text)
-		for _, c := range colloquial {
-			for _, m := range c.words.FindAllStringIndex(text, -1) {
-				word := text[m[0]:m[1]]
-				if strings.HasSuffix(word, "confirmation") || m[0] > 0 && slices.Contains([]byte("-'_"), text[m[0]-1]) {
-					continue
-				}
-				found = append(found, finding{file.Line(at) + strings.Count(text[:m[0]], "\n"), word, c.instead})
-			}
+		for _, f := range colloquialWords(text) {
+			found = append(found, finding{file.Line(at) + f.line, f.word, f.instead})
 		}
 	}
+}
+
+// colloquialWords returns the colloquial words of a text, whose first line is 0.
+func colloquialWords(text string) (found []finding) {
+	text = strings.ToLower(text)
+	for _, c := range colloquial {
+		for _, m := range c.words.FindAllStringIndex(text, -1) {
+			word := text[m[0]:m[1]]
+			if strings.HasSuffix(word, "confirmation") || m[0] > 0 && slices.Contains([]byte("-'_"), text[m[0]-1]) {
+				continue
+			}
+			found = append(found, finding{strings.Count(text[:m[0]], "\n"), word, c.instead})
+		}
+	}
+	return found
 }
 
 func TestColloquialIn(t *testing.T) {

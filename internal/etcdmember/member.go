@@ -414,9 +414,9 @@ func (m *Member) awaitReady(ctx context.Context, p *process) error {
 	}
 }
 
-func (m *Member) probe(ctx context.Context, path string) error { return m.ask(ctx, path, probeTimeout) }
+func (m *Member) probe(ctx context.Context, path string) error { return m.get(ctx, path, probeTimeout) }
 
-func (m *Member) ask(ctx context.Context, path string, timeout time.Duration) error {
+func (m *Member) get(ctx context.Context, path string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.MetricsURL+path, nil)
@@ -448,7 +448,7 @@ func (m *Member) Live(ctx context.Context) error {
 // Ready returns an error if etcd does not serve requests, for whatever reason.
 func (m *Member) Ready(ctx context.Context) error {
 	m.init()
-	return m.ask(ctx, "/readyz", readinessTimeout)
+	return m.get(ctx, "/readyz", readinessTimeout)
 }
 
 // Status of etcd.

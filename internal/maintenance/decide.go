@@ -104,7 +104,7 @@ func NewDecider(profile *cloudprofile.Profile) *Decider {
 	}
 }
 
-func (d *Decider) ask(q question, find func() answer) (Item, bool) {
+func (d *Decider) answer(q question, find func() answer) (Item, bool) {
 	a, ok := d.memo[q]
 	if !ok {
 		a = find()
@@ -197,7 +197,7 @@ func (d *Decider) capAt(item *Item, controlPlane string) {
 }
 
 func (d *Decider) decideKubernetes(version string, auto bool, epoch int, now time.Time) (Item, bool) {
-	return d.ask(question{epoch: epoch, version: version, auto: auto}, func() answer {
+	return d.answer(question{epoch: epoch, version: version, auto: auto}, func() answer {
 		made := choose(kubernetesStrategy, kubernetesCandidates(d.profile, now), version, auto)
 		item := Item{From: version, Rule: string(made.cause) + "/patch"}
 		switch made.cause {
@@ -235,7 +235,7 @@ func (d *Decider) decideImages(c *Cluster, epoch int, now time.Time) (items []It
 		}
 		kubelet := pool.effectiveKubernetes(c.Kubernetes)
 		q := question{epoch: epoch, version: pool.ImageVersion, auto: c.AutoImage, kind: d.kindOf(pool), kubelet: kubelet}
-		item, due := d.ask(q, func() answer {
+		item, due := d.answer(q, func() answer {
 			return decideImage(pool, image, image.Eligible(needsOf(pool, machineType, kubelet)), c.AutoImage, now)
 		})
 		if due {

@@ -36,11 +36,11 @@ func WantsMaintenance(shoot *corev1beta1.Shoot) bool {
 
 // ClearRequest removes the request for a maintenance from a Shoot, in place, and reports whether there was one.
 func ClearRequest(shoot *corev1beta1.Shoot) bool {
-	asked := WantsMaintenance(shoot)
-	if asked {
+	requested := WantsMaintenance(shoot)
+	if requested {
 		delete(shoot.Annotations, corev1beta1.AnnotationOperation)
 	}
-	return asked
+	return requested
 }
 
 // CanStartOperations reports whether the API server accepts new operations: after a successful creation or restoration,

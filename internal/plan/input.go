@@ -46,7 +46,7 @@ type Shoot struct {
 	startable       bool      // The API server would accept a new operation in the current state.
 	deferred        []string  // Operations to start in the next maintenance.
 	maintained      time.Time // The last maintenance that did something.
-	asked           bool      // An immediate maintenance has been requested.
+	requested       bool      // An immediate maintenance has been requested.
 	deleting        bool
 	spec            *corev1beta1.ShootSpec // Only if a Kubernetes update may remove fields.
 }
@@ -133,7 +133,7 @@ func (in *Input) prepare(shoot *corev1beta1.Shoot, now time.Time) *Shoot {
 		rotations:  maintenance.RotationsOf(shoot),
 		startable:  maintenance.CanStartOperations(shoot.Status.LastOperation),
 		deferred:   maintenance.DeferredOperations(shoot),
-		asked:      maintenance.WantsMaintenance(shoot),
+		requested:  maintenance.WantsMaintenance(shoot),
 		deleting:   shoot.DeletionTimestamp != nil,
 		maintained: lastMaintained(shoot),
 	}

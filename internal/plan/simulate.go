@@ -105,7 +105,7 @@ func simulate(
 // firstRun is what the controller would do if it started at the begin of the plan: run at once inside the window or
 // when requested, unless this window has seen a maintenance already.
 func (s *simulation) firstRun() time.Time {
-	if s.shoot.asked {
+	if s.shoot.requested {
 		return s.At
 	}
 	if s.shoot.window.Contains(s.At) {

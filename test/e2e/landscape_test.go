@@ -80,10 +80,10 @@ func TestLandscape(t *testing.T) {
 	step(t, "a gardenlet reads nothing but its own seed's", checkSeedsAreConfined)
 	step(t, "the identity of its garden is the suffix of its own", checkIdentity)
 	step(t, "a gardenlet replaces its certificate while it runs", checkGardenletRenews)
-	step(t, "the plan tells what will happen to it", checkPlan)
+	step(t, "the plan shows what will happen to it", checkPlan)
 	step(t, "effects of edits are known before they are made", checkDiff)
 	step(t, "an edit restarts what was said before", checkRestarts)
-	step(t, "a maintenance can be asked for at once", checkMaintenance)
+	step(t, "a maintenance can be requested", checkMaintenance)
 	step(t, "a second machine joins and pods of both answer each other by DNS name", func(t *testing.T) {
 		kubectl(t, garden, "-n", projectNS, "patch", "shoot", "demo", "--type=json", "-p",
 			`[{"op":"replace","path":"/spec/provider/workers/0/minimum","value":2}]`)

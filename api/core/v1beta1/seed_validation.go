@@ -55,15 +55,15 @@ func ValidateSeedTemplateUpdate(template, old *SeedTemplate, path *field.Path) f
 
 // validateOperation checks an annotation with a single operation. One that waits to be picked up is not replaced.
 func validateOperation(annotations, old map[string]string, operations ...string) field.ErrorList {
-	path, asked := annotationsPath.Key(AnnotationOperation), annotations[AnnotationOperation]
-	if asked == "" {
+	path, requested := annotationsPath.Key(AnnotationOperation), annotations[AnnotationOperation]
+	if requested == "" {
 		return nil
 	}
 	pending := old[AnnotationOperation]
-	if pending == asked {
+	if pending == requested {
 		return nil // Earlier versions may have accepted it.
 	}
-	errs := validateEnum(asked, path, operations...)
+	errs := validateEnum(requested, path, operations...)
 	if pending != "" {
 		errs = append(errs, field.Forbidden(path, "the operation "+pending+" has not been picked up yet"))
 	}

@@ -80,7 +80,7 @@ func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
 			errs = append(errs, field.Invalid(annotationsPath.Key(delay), text, err.Error()))
 		}
 	}
-	if _, asked := shoot.Annotations[AnnotationLiveMigrate]; asked && !v.Features.LiveControlPlaneMigration {
+	if _, requested := shoot.Annotations[AnnotationLiveMigrate]; requested && !v.Features.LiveControlPlaneMigration {
 		errs = append(errs, field.Forbidden(annotationsPath.Key(AnnotationLiveMigrate),
 			"live migration is switched off in this landscape"))
 	}
@@ -297,14 +297,14 @@ var forceDeletionCodes = []ErrorCode{
 
 func validateForceDeletion(shoot, old *Shoot) field.ErrorList {
 	path := annotationsPath.Key(AnnotationConfirmationForceDeletion)
-	asked, before := isTrue(shoot.Annotations, AnnotationConfirmationForceDeletion), false
+	requested, before := isTrue(shoot.Annotations, AnnotationConfirmationForceDeletion), false
 	if old != nil {
 		before = isTrue(old.Annotations, AnnotationConfirmationForceDeletion)
 	}
 	switch {
-	case before && !asked:
+	case before && !requested:
 		return field.ErrorList{field.Forbidden(path, "cannot be taken back")}
-	case before || !asked:
+	case before || !requested:
 		return nil
 	case shoot.DeletionTimestamp == nil:
 		return field.ErrorList{field.Forbidden(path, "the Shoot must be deleted first")}

@@ -28,8 +28,8 @@ func ValidateBastion(bastion *Bastion) field.ErrorList {
 		errs = append(errs, validateIPBlock(rule.IPBlock, path.Child("ingress").Index(i).Child("ipBlock"))...)
 	}
 	key := gardencorev1beta1.AnnotationOperation
-	if asked, ok := bastion.Annotations[key]; ok && asked != gardencorev1beta1.OperationKeepalive {
-		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(key), asked, []string{
+	if requested, ok := bastion.Annotations[key]; ok && requested != gardencorev1beta1.OperationKeepalive {
+		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(key), requested, []string{
 			gardencorev1beta1.OperationKeepalive,
 		}))
 	}

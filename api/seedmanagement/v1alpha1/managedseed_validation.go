@@ -176,15 +176,15 @@ func validateConnection(gardenlet *GardenletConfig, config *gardenletConfigurati
 // validateOperation checks the operation annotation. One that waits to be picked up is not replaced.
 func validateOperation(annotations, old map[string]string, operations []string) field.ErrorList {
 	key := gardencorev1beta1.AnnotationOperation
-	path, asked := metadataPath.Child("annotations").Key(key), annotations[key]
-	if asked == "" {
+	path, requested := metadataPath.Child("annotations").Key(key), annotations[key]
+	if requested == "" {
 		return nil
 	}
 	var errs field.ErrorList
-	if !slices.Contains(operations, asked) {
-		errs = append(errs, field.NotSupported(path, asked, operations))
+	if !slices.Contains(operations, requested) {
+		errs = append(errs, field.NotSupported(path, requested, operations))
 	}
-	if pending := old[key]; pending != "" && pending != asked {
+	if pending := old[key]; pending != "" && pending != requested {
 		errs = append(errs, field.Forbidden(path, "the operation "+pending+" has not been picked up yet"))
 	}
 	return errs

@@ -75,7 +75,7 @@ func TestGraphForgetsNothingAndKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestChangedIsTold(t *testing.T) {
+func TestChangedIsReported(t *testing.T) {
 	g := NewGraph()
 	ref, node, _ := Of(shootOn("garden-a", "s", "a", ""))
 	told := func(what string, want bool, change func()) {

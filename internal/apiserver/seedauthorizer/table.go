@@ -18,7 +18,7 @@ var (
 	change     = []string{"patch"}
 	create     = []string{"create"}
 	remove     = []string{"delete"}
-	tell       = []string{"create", "patch"} // A repeated event is patched.
+	report     = []string{"create", "patch"} // A repeated event is patched.
 	publish    = []string{"get", "create", "patch"}
 	readWrite  = []string{"get", "create", "patch", "delete"}
 	everything = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
@@ -71,7 +71,7 @@ var (
 	ofOwnProject = relation{"selected by a namespace with Shoots on the seed", func(r Request, _ Kind, g *Graph) bool {
 		return g.Needed(Ref{Namespace, "", r.Fields["spec.namespace"]}, r.Seed)
 	}}
-	besideOwn = relation{"in a namespace with Shoots on the seed", func(r Request, _ Kind, g *Graph) bool {
+	alongsideOwn = relation{"in a namespace with Shoots on the seed", func(r Request, _ Kind, g *Graph) bool {
 		return g.Needed(Ref{Namespace, "", r.Namespace}, r.Seed)
 	}}
 	namedAsShoot = relation{"named as a Shoot on the seed", func(r Request, _ Kind, g *Graph) bool {
@@ -182,11 +182,11 @@ var table = []rule{
 	{corev1beta1.GroupName, "shootstates", "ShootState", []grant{
 		{verbs: read, where: namedAsShoot, extensions: true}, // Actuators for Workers restore machines from it.
 		{verbs: []string{"create", "patch"}, where: namedAsShoot},
-		{verbs: create, where: besideOwn},
+		{verbs: create, where: alongsideOwn},
 	}},
 	{corev1beta1.GroupName, "internalsecrets", InternalSecret, []grant{
 		{verbs: publish, where: published()},
-		{verbs: create, where: besideOwn},
+		{verbs: create, where: alongsideOwn},
 		{verbs: read, where: needed},
 	}},
 	{corev1beta1.GroupName, "backupbuckets", BackupBucket, []grant{
@@ -204,7 +204,7 @@ var table = []rule{
 		{verbs: read, where: uidOfShoot},
 		{verbs: collection, where: selectedBy("spec.seedName", "status.seedName"), extensions: true},
 		{verbs: collection, where: marked, extensions: true},
-		{verbs: create, where: besideOwn},
+		{verbs: create, where: alongsideOwn},
 		{verbs: change, where: own, subresources: withStatus},
 		{verbs: remove, where: own},
 		{verbs: change, where: uidOfShoot, subresources: withStatus},
@@ -286,8 +286,8 @@ var table = []rule{
 		{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
 	}},
 	{"events.k8s.io", "events", "Event", []grant{ // Events of cluster-scoped objects are in namespace default.
-		{verbs: tell, where: besideOwn},
-		{verbs: tell, where: inNamespaces("default", corev1beta1.GardenNamespace)},
+		{verbs: report, where: alongsideOwn},
+		{verbs: report, where: inNamespaces("default", corev1beta1.GardenNamespace)},
 		{verbs: []string{"create", "patch", "update"}, where: inOwnNamespace, extensions: true},
 	}},
 	{"coordination.k8s.io", "leases", "Lease", []grant{

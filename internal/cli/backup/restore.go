@@ -178,13 +178,13 @@ func (c *command) restore(
 	}
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	told := make(chan struct{})
+	watched := make(chan struct{})
 	var outcome *eventsv1.Event
-	var untold error
+	var watchErr error
 	go func() {
-		defer close(told)
-		outcome, untold = newOutcome(watching, garden, s, before)
-		if untold == nil && outcome.Reason == corev1beta1.EventBackupNotRestored {
+		defer close(watched)
+		outcome, watchErr = newOutcome(watching, garden, s, before)
+		if watchErr == nil && outcome.Reason == corev1beta1.EventBackupNotRestored {
 			stop(errors.New(outcome.Note)) // The operation continues without the restore.
 		}
 	}()
@@ -224,10 +224,10 @@ func (c *command) restore(
 	}
 	patience := time.AfterFunc(eventPatience, func() { stop(nil) })
 	defer patience.Stop()
-	<-told
+	<-watched
 	switch {
-	case untold != nil:
-		return fmt.Errorf("the operation has ended, but no event reports its outcome: %w", untold)
+	case watchErr != nil:
+		return fmt.Errorf("the operation has ended, but no event reports its outcome: %w", watchErr)
 	case outcome.Reason == corev1beta1.EventBackupNotRestored:
 		return errors.New(outcome.Note)
 	}

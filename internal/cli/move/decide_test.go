@@ -370,7 +370,7 @@ func TestBindingPatch(t *testing.T) {
 	}
 }
 
-func TestAsks(t *testing.T) {
+func TestNeedsRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shoot *corev1beta1.Shoot
 		dead  bool

@@ -61,11 +61,11 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 	if err := garden.Get(ctx, key, s); err != nil {
 		return fmt.Errorf("read Shoot %s: %w", key, err)
 	}
-	ask, err := c.needsRequest(s)
+	request, err := c.needsRequest(s)
 	if err != nil {
 		return err
 	}
-	if ask && c.sourceIsDead {
+	if request && c.sourceIsDead {
 		seed := cmp.Or(ptr.Deref(s.Status.SeedName, ""), *s.Spec.SeedName)
 		if err := c.confirmDeath(cmd, garden, seed, s.Name, "move it without its Seed"); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 	}
 	began := c.clock.Now()
 	switch {
-	case ask:
+	case request:
 		if s, err = c.bind(ctx, garden, s, c.to); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (c *command) moveShoot(cmd *cobra.Command, garden client.WithWatch, key typ
 		return err
 	}
 	result := Result{Namespace: key.Namespace, Name: key.Name, To: c.to, State: p.state, Message: p.message}
-	if ask {
+	if request {
 		result.TookSeconds = c.clock.Since(began).Seconds()
 	}
 	if err := c.show(cmd.OutOrStdout(), []Result{result}); err != nil {

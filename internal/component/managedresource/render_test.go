@@ -19,7 +19,7 @@ func secret(name string, data map[string]string) *corev1.Secret {
 	return s
 }
 
-func TestChecksumTellsDataApart(t *testing.T) {
+func TestChecksumDistinguishesData(t *testing.T) {
 	seen := map[string]bool{Checksum(secret("s", map[string]string{"x": "1", "y": "2"})): true}
 	for _, s := range []*corev1.Secret{
 		secret("s", map[string]string{"x": "1"}), secret("s", map[string]string{"x": "12", "y": ""}),

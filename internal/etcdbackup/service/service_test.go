@@ -130,7 +130,7 @@ func TestClientAndService(t *testing.T) {
 	}
 }
 
-func TestProbesTellNothingElse(t *testing.T) {
+func TestProbesReportNothingElse(t *testing.T) {
 	fails := func(context.Context) error { return errors.New("query etcd: secret") }
 	answer := func(p service.Probes, path string) (int, string) {
 		w := httptest.NewRecorder()

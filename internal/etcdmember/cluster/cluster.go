@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// askTimeout bounds one request to another member.
-	askTimeout = 3 * time.Second
+	// requestTimeout bounds one request to another member.
+	requestTimeout = 3 * time.Second
 	// promotePeriod is the interval of attempts to promote a learner.
 	promotePeriod = 500 * time.Millisecond
 	// turnSeconds is how long the others wait for a member that has vanished during its restart.
@@ -88,7 +88,7 @@ func (c *Cluster) statuses(ctx context.Context) []Peer {
 	for i, address := range c.Peers {
 		group.Go(func() {
 			peers[i].Name = address.Name
-			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 			defer cancel()
 			s, err := c.Status(ctx, address)
 			if err != nil || s.Etcd.Data == "" { // It may not have looked yet.
@@ -104,7 +104,7 @@ func (c *Cluster) statuses(ctx context.Context) []Peer {
 
 // members lists the members of the running cluster, agreed on by a quorum.
 func (c *Cluster) members(ctx context.Context) ([]Member, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	list, err := c.Etcd.MemberList(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Cluster) members(ctx context.Context) ([]Member, error) {
 
 // join makes this member a learner of the running cluster, with an empty data directory.
 func (c *Cluster) join(ctx context.Context, d Decision) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
 	if d.Remove != 0 {
 		if _, err := c.Etcd.MemberRemove(ctx, d.Remove); err != nil {
@@ -149,11 +149,11 @@ func (c *Cluster) Settle(ctx context.Context) {
 		switch {
 		case err != nil || i < 0:
 		case members[i].Learner:
-			promote, cancel := context.WithTimeout(ctx, askTimeout)
+			promote, cancel := context.WithTimeout(ctx, requestTimeout)
 			_, err = c.Etcd.MemberPromote(promote, members[i].ID)
 			cancel()
 		case members[i].PeerURL != c.PeerURL:
-			update, cancel := context.WithTimeout(ctx, askTimeout)
+			update, cancel := context.WithTimeout(ctx, requestTimeout)
 			_, err = c.Etcd.MemberUpdate(update, members[i].ID, []string{c.PeerURL})
 			cancel()
 		default:
@@ -178,7 +178,7 @@ func (c *Cluster) Turn(ctx context.Context) (end func(), err error) {
 	}
 	mutex := concurrency.NewMutex(session, turnKey)
 	end = func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		defer cancel()
 		_ = mutex.Unlock(ctx) // Else it ends with the lease.
 		_ = session.Close()
@@ -196,7 +196,7 @@ func (c *Cluster) Turn(ctx context.Context) (end func(), err error) {
 
 // handOver makes sure that the others have a quorum without this member, and that one of them leads.
 func (c *Cluster) handOver(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 4*askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 4*requestTimeout)
 	defer cancel()
 	own, err := c.Own.Status(ctx, c.Own.Endpoints()[0])
 	if err != nil {
@@ -212,8 +212,8 @@ func (c *Cluster) handOver(ctx context.Context) error {
 		if i < 0 {
 			continue
 		}
-		ask, cancel := context.WithTimeout(ctx, askTimeout)
-		s, err := c.Etcd.Status(ask, address.ClientURL)
+		query, cancel := context.WithTimeout(ctx, requestTimeout)
+		s, err := c.Etcd.Status(query, address.ClientURL)
 		cancel()
 		if err == nil && s.Leader != 0 {
 			healthy, next = healthy+1, list[i].ID

@@ -141,7 +141,7 @@ func (p *parts) watchBucket(ctx context.Context) {
 
 // readBucket confirms the epoch by the bucket, or finds a newer one. A failed read changes nothing.
 func (p *parts) readBucket(ctx context.Context) {
-	asked, owner := p.guard.Now(), p.guard.Owner()
+	at, owner := p.guard.Now(), p.guard.Owner()
 	// Epochs are claimed without a gap, so the next one is enough.
 	next, err := p.store.ReadClaim(ctx, owner.Epoch+1)
 	if store.ReasonOf(err) == store.ObjectMissing {
@@ -151,7 +151,7 @@ func (p *parts) readBucket(ctx context.Context) {
 		p.log.V(1).Info("The bucket does not confirm the epoch", "epoch", owner.Epoch, "error", err.Error())
 		return
 	}
-	if err := p.guard.Confirm(fence.Bucket, fence.Owner{Epoch: next.Epoch, Holder: next.Holder}, asked); err != nil {
+	if err := p.guard.Confirm(fence.Bucket, fence.Owner{Epoch: next.Epoch, Holder: next.Holder}, at); err != nil {
 		p.log.Info("Cannot note what the bucket says", "error", err.Error())
 	}
 }

@@ -46,7 +46,7 @@ func (i *Issuer) Certificate(ctx context.Context, seed string, validity *time.Du
 	defer i.mu.Unlock()
 	pending := i.pending[seed]
 	if pending == nil || i.Clock.Since(pending.made) > answerTimeout {
-		return nil, i.ask(ctx, seed, validity)
+		return nil, i.request(ctx, seed, validity)
 	}
 	answer := &certificatesv1.CertificateSigningRequest{}
 	if err := i.Garden.Get(ctx, client.ObjectKey{Name: pending.name}, answer); err != nil {
@@ -72,7 +72,7 @@ func (i *Issuer) Forget(seed string) {
 	delete(i.pending, seed)
 }
 
-func (i *Issuer) ask(ctx context.Context, seed string, validity *time.Duration) error {
+func (i *Issuer) request(ctx context.Context, seed string, validity *time.Duration) error {
 	o, key, err := newRequest(seed, validity)
 	if err != nil {
 		return err

@@ -63,9 +63,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(seed), seed); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	asked := seed.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRenewKubeconfig
+	requested := seed.Annotations[corev1beta1.AnnotationOperation] == corev1beta1.OperationRenewKubeconfig
 	if why := renewable(r.Access.used.Load(), r.SeedName); why != "" {
-		if !asked {
+		if !requested {
 			return reconcile.Result{}, nil
 		}
 		r.Events.Eventf(seed, nil, corev1.EventTypeWarning, "CertificateNotRenewed", "Renew", "%s", why)
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 	if r.renewAt.IsZero() {
 		r.renewAt = renewAt(r.Access.used.Load(), r.Window, r.Chance())
 	}
-	if rest := r.renewAt.Sub(r.Clock.Now()); !asked && rest > 0 {
+	if rest := r.renewAt.Sub(r.Clock.Now()); !requested && rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, nil
 	}
 	renewed, err := r.renew(ctx)
@@ -89,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seed *corev1beta1.Seed) (rec
 		r.renewAt)
 	r.Events.Eventf(seed, nil, corev1.EventTypeNormal, "CertificateRenewed", "Renew",
 		"The gardenlet's certificate for the garden is valid until %s", r.Access.NotAfter().UTC().Format(time.RFC3339))
-	if asked {
+	if requested {
 		if err := r.done(ctx, seed); err != nil {
 			return reconcile.Result{}, err
 		}

@@ -10,7 +10,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-func TestStatusTellsWhatChangedAndWhen(t *testing.T) {
+func TestStatusSaysWhatChangedAndWhen(t *testing.T) {
 	const create, reconcile = corev1beta1.LastOperationTypeCreate, corev1beta1.LastOperationTypeReconcile
 	var op *corev1beta1.LastOperation
 	var failure *corev1beta1.LastError

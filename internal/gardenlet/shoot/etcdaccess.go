@@ -86,8 +86,8 @@ func (c *Connector) TakeBackup(ctx context.Context, access steps.EtcdAccess) (et
 	return client.Snapshot(ctx, chain.Full)
 }
 
-// askEtcd calls the process that runs an etcd. The connection lasts for the call.
-func (c *Connector) askEtcd(
+// callEtcd calls the process that runs an etcd. The connection lasts for the call.
+func (c *Connector) callEtcd(
 	ctx context.Context, access steps.EtcdAccess, call func(context.Context, *etcdbackup.Client) error,
 ) error {
 	config, err := c.etcdTLS(access)
@@ -103,7 +103,7 @@ func (c *Connector) askEtcd(
 
 // BackupStatus queries the status of the process that takes the backups of an etcd.
 func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (status etcdbackup.Status, err error) {
-	err = c.askEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error {
+	err = c.callEtcd(ctx, access, func(ctx context.Context, client *etcdbackup.Client) error {
 		status, err = client.Status(ctx)
 		return err
 	})
@@ -112,7 +112,7 @@ func (c *Connector) BackupStatus(ctx context.Context, access steps.EtcdAccess) (
 
 // ConfirmOwner sends the process that runs an etcd the epoch that the garden has for the control plane.
 func (c *Connector) ConfirmOwner(ctx context.Context, access steps.EtcdAccess, epoch int64) error {
-	return c.askEtcd(ctx, access, func(ctx context.Context,
+	return c.callEtcd(ctx, access, func(ctx context.Context,
 		client *etcdbackup.Client) error {
 		return client.Confirm(ctx, epoch)
 	})
@@ -125,7 +125,7 @@ func (c *Connector) EtcdStatus(ctx context.Context, access steps.EtcdAccess) (et
 
 // ActivateEtcd makes an etcd on standby start.
 func (c *Connector) ActivateEtcd(ctx context.Context, access steps.EtcdAccess, epoch int64, holder string) error {
-	return c.askEtcd(ctx, access, func(ctx context.Context,
+	return c.callEtcd(ctx, access, func(ctx context.Context,
 		client *etcdbackup.Client) error {
 		return client.Activate(ctx, epoch, holder)
 	})

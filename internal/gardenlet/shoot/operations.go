@@ -77,15 +77,15 @@ func setOperations(shoot *corev1beta1.Shoot, operations []string) {
 // Cluster object, which that attempt overwrites. A stop after the write leaves no request. If the answer is lost, the
 // next attempt reads which of the two it is.
 func (r *Reconciler) writeStart(ctx context.Context, shoot, before *corev1beta1.Shoot) error {
-	asked := before.Annotations[corev1beta1.AnnotationOperation]
+	requested := before.Annotations[corev1beta1.AnnotationOperation]
 	_, restores := before.Annotations[corev1beta1.AnnotationRestoreBackup]
-	if shoot.Annotations[corev1beta1.AnnotationOperation] == asked && !restores {
+	if shoot.Annotations[corev1beta1.AnnotationOperation] == requested && !restores {
 		return kube.PatchStatus(ctx, r.Garden, shoot, before)
 	}
 	target := shoot.DeepCopy()
 	err := r.Garden.Status().Patch(ctx, target, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("start operations %q: %w", asked, err)
+		return fmt.Errorf("start operations %q: %w", requested, err)
 	}
 	shoot.ResourceVersion = target.ResourceVersion
 	return nil

@@ -572,8 +572,8 @@ func (r *Reconciler) writeResult(ctx context.Context, shoot, before *corev1beta1
 		}
 		before.ResourceVersion, shoot.ResourceVersion = latest.ResourceVersion, latest.ResourceVersion
 		was.Conditions, was.Constraints = latest.Status.Conditions, latest.Status.Constraints
-		is.Conditions = askCare(was.Conditions, r.Clock.Now())
-		is.Constraints = askCare(was.Constraints, r.Clock.Now())
+		is.Conditions = awaitCare(was.Conditions, r.Clock.Now())
+		is.Constraints = awaitCare(was.Constraints, r.Clock.Now())
 	}
 	return err
 }

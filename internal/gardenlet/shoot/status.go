@@ -146,7 +146,7 @@ func succeed(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, 
 	}
 	s.MigrationStartTime = nil
 	s.IsHibernated = shoot.HibernationEnabled()
-	s.Conditions, s.Constraints = askCare(s.Conditions, now), askCare(s.Constraints, now)
+	s.Conditions, s.Constraints = awaitCare(s.Conditions, now), awaitCare(s.Constraints, now)
 	finishRotation(s, now)
 }
 
@@ -158,9 +158,9 @@ var judgedByCare = []corev1beta1.ConditionType{
 	corev1beta1.ShootHibernationPossible, corev1beta1.ShootMaintenancePreconditionsSatisfied,
 }
 
-// askCare returns the conditions with findings of care from before an operation Progressing, so that they do not look
+// awaitCare returns the conditions with findings of care from before an operation Progressing, so that they do not look
 // like findings about its result. What is False stays so until it is known to be over.
-func askCare(conditions []corev1beta1.Condition, now time.Time) []corev1beta1.Condition {
+func awaitCare(conditions []corev1beta1.Condition, now time.Time) []corev1beta1.Condition {
 	conditions = slices.Clone(conditions)
 	for i := range conditions {
 		c := &conditions[i]

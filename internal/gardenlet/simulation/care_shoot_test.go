@@ -117,14 +117,14 @@ func (o *operator) complete(s *corev1beta1.Shoot, kind corev1beta1.LastOperation
 	case deleted:
 	default:
 		s.Status.IsHibernated = seed.scaled
-		askCare(s.Status.Conditions, now)
-		askCare(s.Status.Constraints, now)
+		awaitCare(s.Status.Conditions, now)
+		awaitCare(s.Status.Constraints, now)
 	}
 	return o.show()
 }
 
-// askCare makes conditions Progressing until care has judged the result of the operation.
-func askCare(conditions []corev1beta1.Condition, now time.Time) {
+// awaitCare makes conditions Progressing until care has judged the result of the operation.
+func awaitCare(conditions []corev1beta1.Condition, now time.Time) {
 	for i := range conditions {
 		c := &conditions[i]
 		if (slices.Contains(careTypes, c.Type) || slices.Contains(judgedConstraints, c.Type)) &&

@@ -436,7 +436,7 @@ func TestClassChange(t *testing.T) {
 	}
 }
 
-func TestDeletionWaitsForFinalizersAndStripsThemWhenAsked(t *testing.T) {
+func TestDeletionWaitsForFinalizersAndStripsThemOnRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		extra string
 		after time.Duration

@@ -120,7 +120,7 @@ func TestWhatOthersChangeIsPutRight(t *testing.T) {
 	}
 }
 
-func TestNamespacesAskForThoseWhoseServicesTheyReach(t *testing.T) {
+func TestNamespacesNameThoseWhoseServicesTheyReach(t *testing.T) {
 	hook := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "extension-a", Name: "hook",
 		Annotations: map[string]string{
 			"networking.resources.gardener.cloud/namespace-selectors": `[{"matchLabels":{"gardener.cloud/role":"shoot"}}]`,

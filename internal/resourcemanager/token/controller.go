@@ -85,14 +85,14 @@ type Reconciler struct {
 // AddToManager registers the controller for a cache of the Secrets with the label. They have a separate cache, because
 // only the metadata is kept of all other Secrets.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager, secrets cache.Cache) error {
-	asked := source.Kind(secrets, &corev1.Secret{}, &handler.TypedEnqueueRequestForObject[*corev1.Secret]{},
+	requested := source.Kind(secrets, &corev1.Secret{}, &handler.TypedEnqueueRequestForObject[*corev1.Secret]{},
 		predicate.NewTypedPredicateFuncs(func(s *corev1.Secret) bool { return responsible(s, r.Class) }))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("token-requestor").
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrentSyncs, RateLimiter: reconnect.RateLimiter(),
 		}).
-		WatchesRawSource(asked).
+		WatchesRawSource(requested).
 		Complete(reconcile.AsReconciler(r.Source, r))
 	if err != nil {
 		return fmt.Errorf("create token requestor: %w", err)

@@ -191,7 +191,7 @@ func TestKubeletIsReplacedWhenItsImageDiffers(t *testing.T) {
 	}
 }
 
-func TestClustersWithoutGardenAskNobody(t *testing.T) {
+func TestClustersWithoutGardenCallNoAuthorizer(t *testing.T) {
 	v := testValues()
 	v.SeedAuthorizer, v.EtcdBackup = nil, nil
 	encoded, err := UserData(v, readablePKI())

@@ -138,7 +138,7 @@ func TestBucketThatHasVanishedIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-func TestBucketTellsWhatIsWrongWithCredentials(t *testing.T) {
+func TestBucketReportsWhatIsWrongWithCredentials(t *testing.T) {
 	l := start(t)
 	b := bucket("backups")
 	wrong := l.cloud.Config

@@ -38,7 +38,7 @@ func newActuator(t *testing.T, refuse *error) (*Actuator, *cloud.Client) {
 	}, c.Client
 }
 
-func TestCreatedTellsWhetherThereIsAnythingToDelete(t *testing.T) {
+func TestCreatedReportsWhetherThereIsAnythingToDelete(t *testing.T) {
 	errCredentials := errors.New("AuthFailure")
 	for name, tc := range map[string]struct {
 		attempts   []error // Results of reading the credentials, one per attempt to create.

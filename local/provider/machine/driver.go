@@ -176,7 +176,7 @@ func (d *Driver) DeleteMachine(
 		return nil, err
 	}
 	deadline := d.Clock.Now().Add(deletionWait)
-	for asked := false; ; {
+	for requested := false; ; {
 		instance, err := find(ctx, api, req.Machine)
 		if err != nil {
 			return nil, err
@@ -187,11 +187,11 @@ func (d *Driver) DeleteMachine(
 			}
 			return &driver.DeleteMachineResponse{LastKnownState: "Instance is gone"}, nil
 		}
-		if !asked {
+		if !requested {
 			if err := api.DeleteInstance(ctx, instance.ID); cloud.IgnoreNotFound(err) != nil {
 				return nil, statusError(err)
 			}
-			asked = true
+			requested = true
 		}
 		if d.Clock.Now().After(deadline) {
 			return nil, status.Error(codes.Unavailable, fmt.Sprintf("instance %s is still %s", instance.ID, instance.State))

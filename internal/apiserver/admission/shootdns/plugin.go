@@ -143,7 +143,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	parents := below(domain, defaultDomains(seeds))
 	if len(parents) == 0 {
-		return hortusadmission.Refuse(a, besideReserved(domain, reservedDomains(seeds)))
+		return hortusadmission.Refuse(a, outsideReserved(domain, reservedDomains(seeds)))
 	}
 	project, err := p.ProjectOf(ctx, shoot.Namespace)
 	if err != nil {
@@ -190,8 +190,8 @@ func reservedDomains(seeds []corev1beta1.Seed) []string {
 	return domains
 }
 
-// besideReserved checks that a user's domain does not overlap with a reserved one.
-func besideReserved(domain string, reserved []string) field.ErrorList {
+// outsideReserved checks that a user's domain does not overlap with a reserved one.
+func outsideReserved(domain string, reserved []string) field.ErrorList {
 	for _, r := range reserved {
 		if overlap(domain, r) {
 			return field.ErrorList{

@@ -291,13 +291,13 @@ func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.
 	if o.GetDeletionTimestamp() != nil {
 		return waitingFor(o, " is being deleted"), nil
 	}
-	asked := o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == extensionsv1alpha1.OperationMigrate
+	requested := o.GetAnnotations()[extensionsv1alpha1.AnnotationOperation] == extensionsv1alpha1.OperationMigrate
 	op := o.GetDefaultStatus().LastOperation
 	migrating := op != nil && op.Type == corev1beta1.LastOperationTypeMigrate
-	if migrating && op.State == corev1beta1.LastOperationStateSucceeded && !asked {
+	if migrating && op.State == corev1beta1.LastOperationStateSucceeded && !requested {
 		return flow.Done(), nil
 	}
-	if !asked && (!migrating || op.State == corev1beta1.LastOperationStateError) {
+	if !requested && (!migrating || op.State == corev1beta1.LastOperationStateError) {
 		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
 		extensionobject.Request(o, extensionsv1alpha1.OperationMigrate, extensions.seed.clock.Now())
 		if err := extensions.seed.Patch(ctx, o,

@@ -157,7 +157,7 @@ func TestShootGetsAPlaceForItsBackups(t *testing.T) {
 	}
 }
 
-func TestShootTellsWhatIsWrongWithItsBackups(t *testing.T) {
+func TestShootShowsWhatIsWrongWithItsBackups(t *testing.T) {
 	t.Parallel()
 	b := newBackups(t)
 	b.bucket.Status.LastError = &corev1beta1.LastError{Description: "no access",

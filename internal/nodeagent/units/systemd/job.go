@@ -32,11 +32,11 @@ var errDisconnected = errors.New("systemd has closed the connection")
 type enqueue func(conn *dbus.Conn, result chan<- string) error
 
 // runJob waits for the end of a job and returns its result.
-func (m Manager) runJob(ctx context.Context, ask enqueue) (string, error) {
+func (m Manager) runJob(ctx context.Context, request enqueue) (string, error) {
 	var result string
 	err := m.with(ctx, func(conn *dbus.Conn) error {
 		results := make(chan string, 1) // Buffered: the connection must not wait for receivers that have given up.
-		if err := ask(conn, results); err != nil {
+		if err := request(conn, results); err != nil {
 			return err
 		}
 		ticker := time.NewTicker(connectionCheckPeriod)
@@ -79,13 +79,13 @@ func (m Manager) awaitState(ctx context.Context, name string) (properties, error
 }
 
 // start starts a unit by a job, and explains a failure.
-func (m Manager) start(ctx context.Context, name string, ask enqueue) error {
+func (m Manager) start(ctx context.Context, name string, request enqueue) error {
 	// Otherwise systemd refuses units that have been started often within a short time.
 	err := m.with(ctx, func(conn *dbus.Conn) error { return conn.ResetFailedUnitContext(ctx, name) })
 	if err != nil && !isNotFound(err) {
 		return explain(err, name)
 	}
-	result, err := m.runJob(ctx, ask)
+	result, err := m.runJob(ctx, request)
 	switch {
 	case errors.Is(err, errDisconnected):
 		found, err := m.awaitState(ctx, name)

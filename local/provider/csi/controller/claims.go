@@ -58,7 +58,7 @@ func (r *Claims) Reconcile(ctx context.Context, claim *corev1.PersistentVolumeCl
 	if selected := claim.Annotations[annotationSelectedNode]; selected != "" {
 		node := &corev1.Node{}
 		if err := r.Client.Get(ctx, client.ObjectKey{Name: selected}, node); apierrors.IsNotFound(err) {
-			return reconcile.Result{}, r.askScheduler(ctx, claim)
+			return reconcile.Result{}, r.returnToScheduler(ctx, claim)
 		} else if err != nil {
 			return reconcile.Result{}, fmt.Errorf("read node %q: %w", selected, err)
 		}
@@ -90,8 +90,8 @@ func (r *Claims) provision(
 	return nil // Its binding is an event.
 }
 
-// askScheduler lets the scheduler choose another node.
-func (r *Claims) askScheduler(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+// returnToScheduler lets the scheduler choose another node.
+func (r *Claims) returnToScheduler(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	_, err := r.write(ctx, claim, func() { delete(claim.Annotations, annotationSelectedNode) })
 	return err
 }

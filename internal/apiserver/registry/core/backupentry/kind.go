@@ -77,9 +77,9 @@ func Kind() *registry.Kind[*corev1beta1.BackupEntry] {
 // takeOperation reports whether a new operation was requested, and removes the annotation. The annotation of a
 // restoration stays until the restoration is done, and counts once.
 func takeOperation(e, old *corev1beta1.BackupEntry) bool {
-	operation, asked := e.Annotations[corev1beta1.AnnotationOperation]
+	operation, requested := e.Annotations[corev1beta1.AnnotationOperation]
 	switch {
-	case !asked:
+	case !requested:
 		return false
 	case operation == corev1beta1.OperationRestore:
 		return old.Annotations[corev1beta1.AnnotationOperation] != operation
