@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // ApplyCache applies objects like Apply, but only reads those that have not changed since the last apply. A flow checks
@@ -27,6 +29,8 @@ import (
 type ApplyCache struct {
 	mu      sync.Mutex
 	entries map[applyKey]applied
+	// deleting has the objects whose deletion [ApplyCache.Delete] has logged, and that were not gone then.
+	deleting map[applyKey]bool
 }
 
 type applyKey struct {
@@ -157,6 +161,7 @@ func (a *ApplyCache) apply(
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	delete(a.deleting, key)
 	if a.entries == nil {
 		a.entries = map[applyKey]applied{}
 	}
@@ -181,13 +186,52 @@ func (a applied) still(live client.Object) bool {
 		maps.Equal(live.GetAnnotations(), a.annotations)
 }
 
+// Delete is Delete, and logs the first request for an object. A flow requests a deletion in every pass until the object
+// is gone; finalizers may let that take many passes.
+func (a *ApplyCache) Delete(
+	ctx context.Context, c client.Client, obj client.Object, opts ...client.DeleteOption,
+) (gone bool, err error) {
+	gone, err = Delete(ctx, c, obj, opts...)
+	if err == nil && a.firstDeletion(c, obj, gone) {
+		log.FromContext(ctx).Info("Deleting object", "object", describe(obj, c.Scheme()))
+	}
+	return gone, err
+}
+
+// firstDeletion reports whether a successful request has begun the deletion of an object. One that was read shows it.
+// Others are remembered until they are gone; a new process logs their deletion once more.
+func (a *ApplyCache) firstDeletion(c client.Client, obj client.Object, gone bool) bool {
+	if obj.GetUID() != "" {
+		return !gone && obj.GetDeletionTimestamp() == nil
+	}
+	kind, err := apiutil.GVKForObject(obj, c.Scheme())
+	if err != nil {
+		return !gone
+	}
+	key := applyKey{kind, client.ObjectKeyFromObject(obj)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if gone {
+		delete(a.deleting, key)
+		return false
+	}
+	if a.deleting[key] {
+		return false
+	}
+	if a.deleting == nil {
+		a.deleting = map[applyKey]bool{}
+	}
+	a.deleting[key] = true
+	return true
+}
+
 // Forget forgets the objects of a namespace and the cluster-scoped objects with the namespace's name.
 func (a *ApplyCache) Forget(namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key := range a.entries {
-		if key.name.Namespace == namespace || key.name.Namespace == "" && key.name.Name == namespace {
-			delete(a.entries, key)
-		}
+	within := func(key applyKey) bool {
+		return key.name.Namespace == namespace || key.name.Namespace == "" && key.name.Name == namespace
 	}
+	maps.DeleteFunc(a.entries, func(key applyKey, _ applied) bool { return within(key) })
+	maps.DeleteFunc(a.deleting, func(key applyKey, _ bool) bool { return within(key) })
 }

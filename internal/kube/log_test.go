@@ -5,8 +5,11 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -41,5 +44,61 @@ func TestConditionsAreLoggedWhenTheyTurnBadOrGood(t *testing.T) {
 	want := []string{line("B", "False", "True"), line("C", "True", "False"), line("E", "Unknown", "")}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("lines mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// TestADeletionIsLoggedOnce: passes request it until the object is gone.
+func TestADeletionIsLoggedOnce(t *testing.T) {
+	var lines []string
+	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	ctx, cache := log.IntoContext(t.Context(), logger), &ApplyCache{}
+	const deleting = `"level"=0 "msg"="Deleting object" "object"="ConfigMap n/m"`
+	held := func() *corev1.ConfigMap {
+		m := configMap(nil)
+		m.Finalizers = []string{"example.com/held"}
+		return m
+	}
+	c := fake.NewClientBuilder().WithObjects(held()).Build()
+	read := func() *corev1.ConfigMap {
+		m := configMap(nil)
+		if err := c.Get(ctx, client.ObjectKeyFromObject(m), m); err != nil {
+			t.Fatal(err)
+		}
+		m.UID = "1" // The fake server sets none.
+		return m
+	}
+	release := func() {
+		m := read()
+		m.Finalizers = nil
+		if err := c.Update(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func() {
+		if err := c.Create(ctx, held()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		name   string
+		before func()
+		object func() *corev1.ConfigMap
+		want   []string
+	}{
+		{"begun", func() {}, func() *corev1.ConfigMap { return configMap(nil) }, []string{deleting}},
+		{"continues", func() {}, func() *corev1.ConfigMap { return configMap(nil) }, nil},
+		{"gone", release, func() *corev1.ConfigMap { return configMap(nil) }, nil},
+		{"created again", create, func() *corev1.ConfigMap { return configMap(nil) }, []string{deleting}},
+		{"of an object that was read, continues", func() {}, read, nil},
+		{"of an object that was read, begun", func() { release(); create() }, read, []string{deleting}},
+	} {
+		step.before()
+		lines = nil
+		if _, err := cache.Delete(ctx, c, step.object()); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, lines); diff != "" {
+			t.Errorf("%s: lines mismatch (-want +got):\n%s", step.name, diff)
+		}
 	}
 }

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/kube"
@@ -204,9 +207,14 @@ func Leave(ctx context.Context, garden client.Client, from string, shoot types.U
 		return err
 	}
 	// If the seed's namespace is missing, the garden no longer knows the seed.
-	if err := kube.Apply(ctx, garden, l, fieldOwner); client.IgnoreNotFound(err) != nil {
+	err := kube.Apply(ctx, garden, l, fieldOwner)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("report to Seed %q that it has lost the control plane, Lease %s/%s: %w", from, l.Namespace,
 			l.Name, err)
+	case err == nil:
+		log.FromContext(ctx).Info("Left a notice for a Seed that it has lost the control plane", "Seed", from,
+			"Lease", klog.KObj(l), "holder", left.Holder, "epoch", left.Epoch, "settled", left.Settled)
 	}
 	return nil
 }
@@ -218,7 +226,12 @@ func Left(ctx context.Context, garden client.Reader, seed string, shoot types.UI
 
 // ForgetLeft deletes the notice, once this seed has no remains of the control plane.
 func ForgetLeft(ctx context.Context, garden client.Client, seed string, shoot types.UID) error {
-	_, err := kube.Delete(ctx, garden, lease(corev1beta1.SeedNamespacePrefix+seed, shoot))
+	l := lease(corev1beta1.SeedNamespacePrefix+seed, shoot)
+	gone, err := kube.Delete(ctx, garden, l)
+	if err == nil && !gone { // It has no finalizers.
+		log.FromContext(ctx).Info("Deleted the notice that this Seed has lost a control plane: nothing of it is left here",
+			"Lease", klog.KObj(l))
+	}
 	return err
 }
 
@@ -257,6 +270,26 @@ func claimOf(l *coordinationv1.Lease) (Claim, error) {
 	return c, nil
 }
 
+// since describes the decisions by which a claim differs from an earlier one; "" if there is none. Progress, a text for
+// users, and the time of the write are none.
+func (c Claim) since(before Claim) string {
+	var changes []string
+	for _, field := range []struct {
+		name        string
+		before, now any
+	}{
+		{"holder", before.Holder, c.Holder}, {"epoch", before.Epoch, c.Epoch}, {"settled", before.Settled, c.Settled},
+		{"called", before.Called, c.Called}, {"prepared", before.Prepared, c.Prepared},
+		{"fence time", before.FenceTime, c.FenceTime}, {"taken over from", before.TakenOver.From, c.TakenOver.From},
+		{"restored revision", before.TakenOver.Revision, c.TakenOver.Revision},
+	} {
+		if field.before != field.now {
+			changes = append(changes, fmt.Sprintf("%s from %#v to %#v", field.name, field.before, field.now))
+		}
+	}
+	return strings.Join(changes, ", ")
+}
+
 // Change applies change to the claim of a Shoot and returns the result. It fails with a conflict if the Lease was
 // changed in the meantime.
 func Change(
@@ -288,6 +321,9 @@ func Change(
 	}
 	if err != nil {
 		return Claim{}, fmt.Errorf("write the ownership of the control plane, Lease %s/%s: %w", l.Namespace, l.Name, err)
+	}
+	if changes := after.since(before); changes != "" {
+		log.FromContext(ctx).Info("Changed the ownership of the control plane", "Lease", klog.KObj(l), "changes", changes)
 	}
 	after.ChangedAt = now
 	return after, nil

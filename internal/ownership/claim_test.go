@@ -1,11 +1,19 @@
 package ownership
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
 const minute = time.Minute
@@ -130,6 +138,44 @@ func TestClaimsAreStored(t *testing.T) {
 		broken.Annotations = map[string]string{key: "x"}
 		if _, err := claimOf(broken); err == nil {
 			t.Errorf("%s with an invalid value is accepted", key)
+		}
+	}
+}
+
+// TestDecisionsAboutTheOwnerAreLoggedOnce: a pass repeats every change, and reports the progress of a move.
+func TestDecisionsAboutTheOwnerAreLoggedOnce(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(coordinationv1.AddToScheme(scheme), corev1beta1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	garden := fake.NewClientBuilder().WithScheme(scheme).Build()
+	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-dev", Name: "demo", UID: "u"}}
+	var lines []string
+	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	ctx := log.IntoContext(t.Context(), logger)
+	line := func(changes string) []string {
+		return []string{`"level"=0 "msg"="Changed the ownership of the control plane" ` +
+			`"Lease"={"name"="control-plane-u" "namespace"="garden-dev"} "changes"="` + changes + `"`}
+	}
+	for _, step := range []struct {
+		name   string
+		change func(Claim) Claim
+		want   []string
+	}{
+		{"taken", func(c Claim) Claim { return c.Take("a", 0) }, line(`holder from \"\" to \"a\", epoch from 0 to 1`)},
+		{"taken again", func(c Claim) Claim { return c.Take("a", 0) }, nil},
+		{"called", func(c Claim) Claim { return c.Call("b") }, line(`called from \"\" to \"b\"`)},
+		{"waits", func(c Claim) Claim { return c.Report("b", "a network is created") }, nil},
+		{"prepared", func(c Claim) Claim { return c.Answer("b") }, line(`prepared from \"\" to \"b\"`)},
+		{"handed over", func(c Claim) Claim { return c.Take("b", 0) },
+			line(`holder from \"a\" to \"b\", epoch from 1 to 2, called from \"b\" to \"\", prepared from \"b\" to \"\"`)},
+	} {
+		lines = nil
+		if _, err := Change(ctx, garden, shoot, time.Unix(1e9, 0), step.change); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, lines); diff != "" {
+			t.Errorf("%s: lines mismatch (-want +got):\n%s", step.name, diff)
 		}
 	}
 }

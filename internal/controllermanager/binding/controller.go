@@ -232,6 +232,18 @@ func (r *Reconciler) unmark(ctx context.Context, m marked, on marks) error {
 	})
 }
 
+// markLabels are the labels among all that this package sets, sorted.
+func markLabels(all map[string]string) []string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if key == corev1beta1.LabelSecretBindingReference || key == corev1beta1.LabelCredentialsBindingReference ||
+			strings.HasPrefix(key, corev1beta1.LabelPrefixShootProvider) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
 func (r *Reconciler) patch(ctx context.Context, m marked, change func(*metav1.PartialObjectMetadata)) error {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(m.GroupVersionKind)
@@ -247,9 +259,15 @@ func (r *Reconciler) patch(ctx context.Context, m marked, change func(*metav1.Pa
 		return nil
 	}
 	o.SetGroupVersionKind(m.GroupVersionKind)
-	if err := r.Garden.Patch(ctx, o,
-		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	labels, finalizers := o.Labels, o.Finalizers
+	err := r.Garden.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("patch %s %s/%s: %w", m.Kind, m.namespace, m.name, err)
+	case err == nil:
+		ctrl.LoggerFrom(ctx).Info("Changed the marks of an object that bindings refer to",
+			"object", fmt.Sprintf("%s %s/%s", m.Kind, m.namespace, m.name), "labels", markLabels(labels),
+			"finalizers", finalizers)
 	}
 	return nil
 }

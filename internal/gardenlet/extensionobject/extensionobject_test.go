@@ -67,35 +67,36 @@ func TestDue(t *testing.T) {
 		current changes
 		wanted  func(*Wanted)
 		after   time.Duration
-		want    bool
+		want    string
 	}{
-		"as it should be": {all(), func(*Wanted) {}, 0, false},
+		"as it should be": {all(), func(*Wanted) {}, 0, ""},
 		"never requested": {func(o *extensionsv1alpha1.BackupBucket) { o.Annotations = nil }, func(*Wanted) {},
-			0, true},
+			0, "nothing was requested of it yet"},
 		"another spec": {all(),
-			func(w *Wanted) { w.Object.(*extensionsv1alpha1.BackupBucket).Spec.Region = "r" }, 0, true},
-		"other credentials":      {all(), func(w *Wanted) { w.Checksum = "2" }, 0, true},
-		"an older success":       {older, func(*Wanted) {}, time.Second, false},
-		"still an older success": {older, func(*Wanted) {}, minRetry, true},
-		"it has not begun":       {all(older, requests("reconcile")), func(*Wanted) {}, minRetry, false},
-		"it is requested":        {all(), func(w *Wanted) { w.Force = true }, 0, true},
-		"failed just now":        {fails, func(*Wanted) {}, time.Second, false},
-		"failed a while ago":     {fails, func(*Wanted) {}, minRetry, true},
+			func(w *Wanted) { w.Object.(*extensionsv1alpha1.BackupBucket).Spec.Region = "r" }, 0,
+			"its specification has changed"},
+		"other credentials":      {all(), func(w *Wanted) { w.Checksum = "2" }, 0, "its credentials have changed"},
+		"an older success":       {older, func(*Wanted) {}, time.Second, ""},
+		"still an older success": {older, func(*Wanted) {}, minRetry, "its last request was not answered"},
+		"it has not begun":       {all(older, requests("reconcile")), func(*Wanted) {}, minRetry, ""},
+		"it is requested":        {all(), func(w *Wanted) { w.Force = true }, 0, "it was requested"},
+		"failed just now":        {fails, func(*Wanted) {}, time.Second, ""},
+		"failed a while ago":     {fails, func(*Wanted) {}, minRetry, "its last operation has failed"},
 		"failing for an hour": {fails, func(w *Wanted) { w.FailingSince = noon.Add(-time.Hour) }, time.Minute,
-			false},
-		"not taken up yet": {all(fails, requests("reconcile")), func(*Wanted) {}, time.Hour, false},
+			""},
+		"not taken up yet": {all(fails, requests("reconcile")), func(*Wanted) {}, time.Hour, ""},
 		"a restoration that fails": {all(fails, requests("restore")), func(w *Wanted) { w.Restore = true }, time.Hour,
-			true},
-		"migrated":                    {migrated, func(*Wanted) {}, time.Hour, false},
-		"migrated and to be restored": {migrated, func(w *Wanted) { w.Restore = true }, 0, true},
+			"its last operation has failed"},
+		"migrated":                    {migrated, func(*Wanted) {}, time.Hour, ""},
+		"migrated and to be restored": {migrated, func(w *Wanted) { w.Restore = true }, 0, "another seed has released it"},
 		"a restoration that has not begun": {all(migrated, requests("restore")), func(w *Wanted) { w.Restore = true },
-			time.Hour, false},
+			time.Hour, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := Wanted{Object: &extensionsv1alpha1.BackupBucket{}, Checksum: "1"}
 			tc.wanted(&w)
 			if got := due(object(tc.current), w, noon.Add(tc.after)); got != tc.want {
-				t.Errorf("due() = %t, want %t", got, tc.want)
+				t.Errorf("due() = %q, want %q", got, tc.want)
 			}
 		})
 	}

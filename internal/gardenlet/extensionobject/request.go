@@ -1,6 +1,7 @@
 package extensionobject
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -61,13 +64,15 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 		request(w.Object, w.operation(), w.Checksum, now)
 		if err := c.Create(ctx, w.Object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return Progress{}, fmt.Errorf("create %s %q: %w", kind, w.Object.GetName(), err)
+		} else if err == nil {
+			LogRequest(ctx, w.Object, w.operation(), "the object is new")
 		}
 		return waiting("%s %s is being created", kind, w.Object.GetName()), nil
 	}
 	if current.GetDeletionTimestamp() != nil {
 		return waiting("%s %s is being deleted before it can be created again", kind, current.GetName()), nil
 	}
-	if due(current, w, now) {
+	if why := due(current, w, now); why != "" {
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 		SetSpec(current, w.Object)
 		for key, value := range w.Object.GetAnnotations() {
@@ -79,6 +84,7 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 		if err := c.Patch(ctx, current, locked(before)); err != nil {
 			return Progress{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
 		}
+		LogRequest(ctx, current, w.operation(), why)
 		failed := failure(kind, current, w.FailingSince)
 		if failed != nil && !w.Force && SameJSON(SpecOf(before), SpecOf(current)) {
 			return *failed, nil // The error stays visible until the retry has ended.
@@ -89,23 +95,35 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 	return observe(kind, current, w.FailingSince), nil
 }
 
-// due decides whether the extension needs a request.
-func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) bool {
+// due returns why a request to the extension is due; "" if none is.
+func due(current extensionsv1alpha1.Object, w Wanted, now time.Time) string {
 	at, ok := RequestedAt(current)
 	last := current.GetDefaultStatus().LastOperation
 	switch {
-	case !ok, w.Force, current.GetAnnotations()[AnnotationChecksum] != w.Checksum:
-		return true
+	case !ok:
+		return "nothing was requested of it yet"
+	case w.Force:
+		return "it was requested"
+	case current.GetAnnotations()[AnnotationChecksum] != w.Checksum:
+		return "its credentials have changed"
 	case SpecDiffers(current, w.Object):
-		return true
+		return "its specification has changed"
 	case pending(current) && requested(current) != extensionsv1alpha1.OperationRestore:
-		return false // The extension has not begun yet. A request to restore stays until it has succeeded.
+		return "" // The extension has not begun yet. A request to restore stays until it has succeeded.
 	case last != nil && last.Type == corev1beta1.LastOperationTypeMigrate:
-		return w.Restore && !pending(current) // Otherwise a migrated object stays as it is.
+		if w.Restore && !pending(current) {
+			return "another seed has released it"
+		}
+		return "" // A migrated object stays as it is.
+	case now.Before(retryAt(at, w.FailingSince)):
+		return ""
+	case failure("", current, w.FailingSince) != nil:
+		return "its last operation has failed"
+	case !pending(current) && last != nil && last.State == corev1beta1.LastOperationStateSucceeded &&
+		olderThan(current, at):
+		return "its last request was not answered"
 	}
-	unanswered := !pending(current) && last != nil && last.State == corev1beta1.LastOperationStateSucceeded &&
-		olderThan(current, at)
-	return (unanswered || failure("", current, w.FailingSince) != nil) && !now.Before(retryAt(at, w.FailingSince))
+	return ""
 }
 
 // Migrate requests the operation migrate, then deletes the object, and returns the progress: done when the object is
@@ -138,6 +156,7 @@ func Migrate(
 	if err := c.Patch(ctx, o, locked(before)); err != nil {
 		return Progress{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
 	}
+	LogRequest(ctx, o, extensionsv1alpha1.OperationMigrate, "another seed takes it over")
 	return waiting("%s %s is being migrated", kind, o.GetName()), nil
 }
 
@@ -172,9 +191,15 @@ func RequestDeletion(ctx context.Context, c client.Client, o extensionsv1alpha1.
 	if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("confirm deletion of %s %q: %w", KindOf(o), o.GetName(), err)
 	}
+	repeated := o.GetDeletionTimestamp() != nil
 	if err := client.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
 		return fmt.Errorf("delete %s %q: %w", KindOf(o), o.GetName(), err)
 	}
+	message := "Requested the deletion of extension object"
+	if repeated {
+		message = "Requested the deletion of extension object again"
+	}
+	log.FromContext(ctx).Info(message, "object", describe(o))
 	return nil
 }
 
@@ -194,6 +219,7 @@ func again(
 	if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("request %s %q again: %w", KindOf(o), o.GetName(), err)
 	}
+	LogRequest(ctx, o, cmp.Or(operation, "delete"), "its last operation has failed")
 	return nil
 }
 
@@ -201,6 +227,16 @@ func again(
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
+
+// LogRequest logs that an operation was requested of an extension, and why. The step or controller that has written the
+// request calls it.
+func LogRequest(ctx context.Context, o extensionsv1alpha1.Object, operation, why string) {
+	log.FromContext(ctx).Info("Requested an operation of an extension", "object", describe(o), "operation", operation,
+		"reason", why)
+}
+
+// describe names an object for a log line: its kind, namespace and name.
+func describe(o extensionsv1alpha1.Object) string { return KindOf(o) + " " + klog.KObj(o).String() }
 
 // Request notes on the object that an operation is requested at a time.
 func Request(o extensionsv1alpha1.Object, operation string, now time.Time) {

@@ -52,7 +52,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope) error {
 		if _, namespace := o.(*corev1.Namespace); namespace {
 			continue
 		}
-		if _, err := kube.Delete(ctx, r.Seed, o); err != nil {
+		if _, err := r.applied.Delete(ctx, r.Seed, o); err != nil {
 			before := s.seed.DeepCopy()
 			setLastOperation(&s.seed.Status, deletion("", err), r.Clock.Now())
 			return errors.Join(err, kube.PatchStatus(ctx, r.Garden, s.seed, before))

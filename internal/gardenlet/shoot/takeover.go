@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
@@ -61,6 +62,8 @@ func (r *Reconciler) takeOver(ctx context.Context, shoot *corev1beta1.Shoot) (re
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return reconcile.Result{}, fmt.Errorf("take over Shoot %s/%s: %w", shoot.Namespace, shoot.Name, err)
 	}
+	log.FromContext(ctx).Info("Took the control plane over from a Seed that is gone", "from", from,
+		"operation", next.Type, "description", next.Description)
 	r.recordEvent(before, target)
 	return reconcile.Result{RequeueAfter: planPeriod}, nil
 }

@@ -31,9 +31,10 @@ func RunLostAttachments(ctx context.Context, shoot client.Client, now time.Time)
 	if err != nil || len(lost) == 0 {
 		return nil, err
 	}
-	kind := attachments.Kinds[0]
+	kind, made := attachments.Kinds[0], &tally{}
+	defer func() { made.log(ctx, kind.Kind) }()
 	if err := forEach(ctx, lost[:min(len(lost), maxRequests)], func(o *metav1.PartialObjectMetadata) error {
-		return act(ctx, shoot, attachments, kind, o, now)
+		return act(ctx, shoot, attachments, kind, o, now, made)
 	}); err != nil {
 		return nil, fmt.Errorf("clean up VolumeAttachments: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"hortus.dev/hortus/internal/boundedlist"
 )
@@ -57,7 +59,8 @@ func Run(ctx context.Context, shoot client.Client, step Step, now time.Time) ([]
 func runKind(
 	ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, now time.Time,
 ) ([]string, error) {
-	found, requests := false, 0
+	found, requests, made := false, 0, &tally{}
+	defer func() { made.log(ctx, kind.Kind) }()
 	err := list(ctx, shoot, kind, func(page []metav1.PartialObjectMetadata) (bool, error) {
 		for i := range page {
 			action := Decide(step, kind.Kind, &page[i], now)
@@ -67,7 +70,7 @@ func runKind(
 			}
 		}
 		return requests < maxRequests, forEach(ctx, page, func(o *metav1.PartialObjectMetadata) error {
-			return act(ctx, shoot, step, kind, o, now)
+			return act(ctx, shoot, step, kind, o, now, made)
 		})
 	})
 	if err != nil || !found {
@@ -88,17 +91,38 @@ func runKind(
 
 func act(
 	ctx context.Context, shoot client.Client, step Step, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata,
-	now time.Time,
+	now time.Time, made *tally,
 ) error {
 	switch Decide(step, kind.Kind, o, now) {
 	case Delete:
-		return remove(ctx, shoot, o, step.Grace)
+		return made.count(&made.deleted, remove(ctx, shoot, o, step.Grace))
 	case Finalize:
-		return stripFinalizers(ctx, shoot, o)
+		return made.count(&made.finalized, stripFinalizers(ctx, shoot, o))
 	case Wait:
-		return markSnapshot(ctx, shoot, kind.Kind, o, step, now)
+		if snapshotDue(kind.Kind, o, step, now) {
+			return made.count(&made.marked, markSnapshot(ctx, shoot, o))
+		}
 	}
 	return nil
+}
+
+// tally counts what a pass has changed of a kind. There may be thousands of objects, so they share a log line.
+type tally struct{ deleted, finalized, marked atomic.Int64 }
+
+// count counts a change unless it has failed.
+func (*tally) count(n *atomic.Int64, err error) error {
+	if err == nil {
+		n.Add(1)
+	}
+	return err
+}
+
+func (t *tally) log(ctx context.Context, kind string) {
+	deleted, finalized, marked := t.deleted.Load(), t.finalized.Load(), t.marked.Load()
+	if deleted+finalized+marked > 0 {
+		log.FromContext(ctx).Info("Cleaned up objects of the Shoot, since it is deleted", "kind", kind,
+			"deleted", deleted, "finalizersRemoved", finalized, "snapshotsReleased", marked)
+	}
 }
 
 func forEach(
@@ -163,14 +187,14 @@ func stripFinalizers(ctx context.Context, shoot client.Client, o *metav1.Partial
 	return nil
 }
 
-// markSnapshot makes the CSI sidecar act on a VolumeSnapshotContent whose grace period is over.
-func markSnapshot(
-	ctx context.Context, shoot client.Client, kind string, o *metav1.PartialObjectMetadata, step Step, now time.Time,
-) error {
-	if kind != "VolumeSnapshotContent" || o.DeletionTimestamp.Add(step.Grace).After(now) ||
-		o.Annotations[annotationSnapshotBeingDeleted] == "yes" {
-		return nil
-	}
+// snapshotDue reports whether an object is a VolumeSnapshotContent whose grace period is over, and that is not marked.
+func snapshotDue(kind string, o *metav1.PartialObjectMetadata, step Step, now time.Time) bool {
+	return kind == "VolumeSnapshotContent" && !o.DeletionTimestamp.Add(step.Grace).After(now) &&
+		o.Annotations[annotationSnapshotBeingDeleted] != "yes"
+}
+
+// markSnapshot makes the CSI sidecar act on a VolumeSnapshotContent.
+func markSnapshot(ctx context.Context, shoot client.Client, o *metav1.PartialObjectMetadata) error {
 	before := o.DeepCopy()
 	if o.Annotations == nil {
 		o.Annotations = map[string]string{}

@@ -185,7 +185,7 @@ func removeBackupEntry(ctx context.Context, s *Values, garden *Garden) (flow.Out
 	if entry.DeletionTimestamp != nil {
 		return flow.Done(), nil
 	}
-	if _, err := kube.Delete(ctx, garden, entry); err != nil {
+	if _, err := garden.applied.Delete(ctx, garden, entry); err != nil {
 		return flow.Outcome{}, err
 	}
 	return flow.Done(), nil

@@ -11,8 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component/kubeapiserver"
@@ -80,7 +82,7 @@ func ensureEncryptionAtRest(
 				return outcome, err
 			}
 		}
-		if err := annotateAPIServer(ctx, seed, d, annotationRewritten, proofOf(d, s.Started)); err != nil {
+		if err := recordRewritten(ctx, seed, d, proofOf(d, s.Started)); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
@@ -282,11 +284,14 @@ func proofOf(d *appsv1.Deployment, started time.Time) string {
 	return encryptionSecret(&d.Spec.Template.Spec) + "@" + strconv.FormatInt(started.Unix(), 10)
 }
 
-func annotateAPIServer(ctx context.Context, seed *Seed, d *appsv1.Deployment, key, value string) error {
+// recordRewritten records in the Deployment of the API server that etcd has nothing but what its configuration writes.
+func recordRewritten(ctx context.Context, seed *Seed, d *appsv1.Deployment, proof string) error {
 	before := d.DeepCopy()
-	metav1.SetMetaDataAnnotation(&d.ObjectMeta, key, value)
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, annotationRewritten, proof)
 	if err := seed.Patch(ctx, d, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("record the progress of the encryption at rest: %w", err)
 	}
+	log.FromContext(ctx).Info("Recorded that all objects in etcd are stored with the new encryption",
+		"Deployment", klog.KObj(d), "encryption", encryptionSecret(&d.Spec.Template.Spec))
 	return nil
 }

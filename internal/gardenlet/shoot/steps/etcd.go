@@ -11,8 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component"
@@ -126,6 +128,8 @@ func renewEtcdSet(ctx context.Context, seed *Seed, wanted *appsv1.StatefulSet) (
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("delete StatefulSet %q, which cannot be changed, without its pods: %w", is.Name, err)
 	}
+	log.FromContext(ctx).Info("Deleting StatefulSet, but not its pods: it cannot be changed, and is created again",
+		"StatefulSet", klog.KObj(is))
 	return true, nil
 }
 
@@ -195,6 +199,9 @@ func updateEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod, c etcd.Change)
 		if err := seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete Pod %q, since %s: %w", pod.Name, c.Reason, err)
 		}
+		if pod.DeletionTimestamp.IsZero() {
+			log.FromContext(ctx).Info("Replacing Pod of etcd", "Pod", klog.KObj(pod), "reason", c.Reason)
+		}
 		return nil
 	}
 	before := pod.DeepCopy()
@@ -211,6 +218,11 @@ func updateEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod, c etcd.Change)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("update Pod %q: %w", pod.Name, err)
 	}
+	logger := log.FromContext(ctx)
+	if _, refreshed := c.Annotations[etcd.AnnotationRefreshed]; refreshed { // Repeated while the kubelet is waited for.
+		logger = logger.V(1)
+	}
+	logger.Info("Updated Pod of etcd in place", "Pod", klog.KObj(pod), "images", c.Images, "annotations", c.Annotations)
 	return nil
 }
 
@@ -318,6 +330,7 @@ func activateEtcd(
 	if err := etcds.ActivateEtcd(ctx, access, s.Claim.Epoch, s.SeedObject.Name); err != nil {
 		return flow.Outcome{}, fmt.Errorf("start the etcd that was prepared in Pod %q: %w", pod.Name, err)
 	}
+	log.FromContext(ctx).Info("Started the etcd that was prepared", "Pod", klog.KObj(pod), "epoch", s.Claim.Epoch)
 	return flow.Done(), replaceImpatientAPIServers(ctx, seed)
 }
 
@@ -337,6 +350,10 @@ func replaceImpatientAPIServers(ctx context.Context, seed *Seed) error {
 		}
 		if err := seed.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("replace Pod %q: %w", pod.Name, err)
+		}
+		if pod.DeletionTimestamp.IsZero() {
+			log.FromContext(ctx).Info("Replacing Pod of the API server, which has given up waiting for etcd",
+				"Pod", klog.KObj(pod))
 		}
 	}
 	return nil

@@ -57,14 +57,19 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 		extensionobject.Request(r.object, extensionsv1alpha1.OperationReconcile, now)
 		if err := extensions.seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, r.object.GetName(), err)
+		} else if err == nil {
+			extensionobject.LogRequest(ctx, r.object, extensionsv1alpha1.OperationReconcile, "the object is new")
 		}
 		return waitingFor(r.object, " is being created"), nil
 	}
 	if current.GetDeletionTimestamp() != nil {
 		return waitingFor(current, " is being deleted before it can be created again"), nil
 	}
-	changed := extensionobject.SpecDiffers(current, r.object)
-	if changed || triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started) {
+	why := triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started)
+	if extensionobject.SpecDiffers(current, r.object) {
+		why = "its specification has changed"
+	}
+	if why != "" {
 		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
 		extensionobject.SetSpec(current, r.object)
 		extensionobject.AddLabels(current, r.object.GetLabels())
@@ -74,6 +79,7 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 		if err := extensions.seed.Patch(ctx, current, patch); err != nil {
 			return flow.Outcome{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
 		}
+		extensionobject.LogRequest(ctx, current, extensionsv1alpha1.OperationReconcile, why)
 		return waitingFor(current, " is being reconciled"), nil
 	}
 	reflect.ValueOf(r.object).Elem().Set(reflect.ValueOf(current).Elem()) // The caller reads the status.
@@ -81,18 +87,25 @@ func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest)
 	return outcome.UpTo(r.timeout), err
 }
 
-// triggerDue decides whether an existing object with the right spec needs a new request.
-func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.Time) bool {
+// triggerDue returns why a new request of an existing object with the right spec is due; "" if none is.
+func triggerDue(o extensionsv1alpha1.Object, t trigger, task bool, started time.Time) string {
 	requested, ok := extensionobject.RequestedAt(o)
-	if !ok {
-		return true // Never requested, or by a client that does not follow the contract.
-	}
-	if !requested.Before(started) {
-		return false // Already requested in this operation.
-	}
 	op := o.GetDefaultStatus().LastOperation
-	return t == triggerAlways || task || op == nil || op.State != corev1beta1.LastOperationStateSucceeded ||
-		requested.Truncate(time.Second).After(op.LastUpdateTime.Time)
+	switch {
+	case !ok: // Or by a client that does not follow the contract.
+		return "nothing was requested of it yet"
+	case !requested.Before(started):
+		return "" // Already requested in this operation.
+	case t == triggerAlways:
+		return "the Shoot is being reconciled"
+	case task:
+		return "a task of the Shoot demands it"
+	case op == nil || op.State != corev1beta1.LastOperationStateSucceeded:
+		return "its last operation has not succeeded"
+	case requested.Truncate(time.Second).After(op.LastUpdateTime.Time):
+		return "its last request was not answered"
+	}
+	return ""
 }
 
 // extensionOutcome reports how far a request is. An error of the extension is passed on with its codes once it has

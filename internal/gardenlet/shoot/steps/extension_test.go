@@ -124,24 +124,26 @@ func TestTriggerDue(t *testing.T) {
 		trigger trigger
 		task    bool
 		started time.Time
-		want    bool
+		want    string
 	}{
 		"requested in this operation":         {started: before},
-		"not requested in this operation yet": {started: after, want: true},
+		"not requested in this operation yet": {started: after, want: "the Shoot is being reconciled"},
 		"not needed":                          {trigger: triggerIfNeeded, started: after},
-		"not needed, but demanded by a task":  {trigger: triggerIfNeeded, task: true, started: after, want: true},
-		"a task requests once":                {trigger: triggerIfNeeded, task: true, started: before},
+		"not needed, but demanded by a task": {
+			trigger: triggerIfNeeded, task: true, started: after, want: "a task of the Shoot demands it",
+		},
+		"a task requests once": {trigger: triggerIfNeeded, task: true, started: before},
 		"needed since it has not succeeded": {
 			change: func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.State = "Error" }, trigger: triggerIfNeeded,
-			started: after, want: true,
+			started: after, want: "its last operation has not succeeded",
 		},
 		"needed since the last request was not handled": {
 			change:  func(w *extensionsv1alpha1.Worker) { w.Status.LastOperation.LastUpdateTime.Time = now.Add(-time.Hour) },
-			trigger: triggerIfNeeded, started: after, want: true,
+			trigger: triggerIfNeeded, started: after, want: "its last request was not answered",
 		},
 		"never requested": {
 			change: func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, trigger: triggerIfNeeded, started: before,
-			want: true,
+			want: "nothing was requested of it yet",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +152,7 @@ func TestTriggerDue(t *testing.T) {
 				tc.change(w)
 			}
 			if got := triggerDue(w, tc.trigger, tc.task, tc.started); got != tc.want {
-				t.Errorf("triggerDue() = %t, want %t", got, tc.want)
+				t.Errorf("triggerDue() = %q, want %q", got, tc.want)
 			}
 		})
 	}

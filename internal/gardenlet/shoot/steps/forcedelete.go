@@ -9,14 +9,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
-	"hortus.dev/hortus/internal/kube"
 )
 
 // The forced deletion of a Shoot removes everything from the seed without touching the user's cluster or the provider:
@@ -97,7 +95,7 @@ func forceExtensions(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 		if err := seed.Patch(ctx, o, client.MergeFrom(before)); err != nil {
 			return flow.Outcome{}, fmt.Errorf("confirm deletion of %s: %w", name, err)
 		}
-		if _, err := kube.Delete(ctx, seed, o); err != nil {
+		if _, err := seed.remove(ctx, o); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
@@ -113,13 +111,7 @@ func forceManagedResources(ctx context.Context, seed *Seed) (flow.Outcome, error
 		return flow.Outcome{}, err
 	}
 	for i := range list {
-		mr := &list[i]
-		before := mr.DeepCopy()
-		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(false), nil
-		if err := client.IgnoreNotFound(seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
-			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
-		}
-		if _, err := seed.remove(ctx, mr); err != nil {
+		if err := seed.releaseResource(ctx, &list[i], false); err != nil {
 			return flow.Outcome{}, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/boundedlist"
@@ -92,10 +93,8 @@ func ensureHibernated(
 				return flow.Waiting(waitBackup, fmt.Sprintf("Waiting for the final backup before etcd is stopped: %v", err)), nil
 			}
 		}
-		before := set.DeepCopy()
-		set.Spec.Replicas = ptr.To(int32(0))
-		if err := seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("scale etcd: %w", err)
+		if err := seed.stopStatefulSet(ctx, set); err != nil {
+			return flow.Outcome{}, err
 		}
 	}
 	if _, err := removeRoute(ctx, seed); err != nil {
@@ -144,6 +143,7 @@ func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
 		if err != nil {
 			return flow.Outcome{}, fmt.Errorf("delete pods of lost machines: %w", err)
 		}
+		log.FromContext(ctx).Info("Deleted pods of the Shoot whose nodes are gone", "namespace", namespace)
 	}
 	if running, err = runningPods(ctx, shoot); err != nil || len(running) == 0 {
 		return flow.Done(), err

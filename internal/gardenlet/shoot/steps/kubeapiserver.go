@@ -240,7 +240,7 @@ func apiServerSecrets(s *Values, secrets Secrets, server string) (*kubeapiserver
 func removeKubeAPIServer(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 	const waiting = "Deployment kube-apiserver is being deleted"
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: seed.namespace}}
-	gone, err := kube.Delete(ctx, seed, d, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	gone, err := seed.applied.Delete(ctx, seed, d, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	if err != nil {
 		return flow.Outcome{}, err
 	}

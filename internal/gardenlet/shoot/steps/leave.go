@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -54,14 +53,8 @@ func ensureLeftoverStopped(ctx context.Context, seed *Seed) (flow.Outcome, error
 		}
 	}
 	for i := range sets.Items {
-		set := &sets.Items[i]
-		if ptr.Deref(set.Spec.Replicas, 1) == 0 {
-			continue
-		}
-		before := set.DeepCopy()
-		set.Spec.Replicas = ptr.To(int32(0))
-		if err := seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("scale StatefulSet %q: %w", set.Name, err)
+		if err := seed.stopStatefulSet(ctx, &sets.Items[i]); err != nil {
+			return flow.Outcome{}, err
 		}
 	}
 	for i := range deployments.Items {
@@ -73,12 +66,8 @@ func ensureLeftoverStopped(ctx context.Context, seed *Seed) (flow.Outcome, error
 		return flow.Done(), nil
 	}
 	for i := range pods.Items { // Also pods that no workload controls.
-		p := &pods.Items[i]
-		if !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
-			continue
-		}
-		if err := client.IgnoreNotFound(seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
-			return flow.Outcome{}, fmt.Errorf("end Pod %q: %w", p.Name, err)
+		if err := seed.endPod(ctx, &pods.Items[i]); err != nil {
+			return flow.Outcome{}, err
 		}
 	}
 	return flow.Waiting(waitPod, fmt.Sprintf("%d pods are terminating", len(pods.Items))), nil
@@ -112,13 +101,7 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (f
 		return flow.Outcome{}, err
 	}
 	for i := range resources {
-		mr := &resources[i]
-		before := mr.DeepCopy()
-		mr.Spec.KeepObjects, mr.Finalizers = ptr.To(true), nil
-		if err := client.IgnoreNotFound(seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
-			return flow.Outcome{}, fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
-		}
-		if _, err := seed.remove(ctx, mr); err != nil {
+		if err := seed.releaseResource(ctx, &resources[i], true); err != nil {
 			return flow.Outcome{}, err
 		}
 	}
@@ -143,7 +126,7 @@ func dropBackupEntry(ctx context.Context, s *Values, seed *Seed) (int, error) {
 		if err := client.IgnoreNotFound(seed.Patch(ctx, entry, client.MergeFrom(before))); err != nil {
 			return 0, fmt.Errorf("drop BackupEntry %q: %w", entry.Name, err)
 		}
-		_, err := kube.Delete(ctx, seed, entry)
+		_, err := seed.remove(ctx, entry)
 		return 1, err
 	}
 	_, err = backup.DeleteSecret(ctx, seed, backup.EntrySecretPrefix+entry.Name)

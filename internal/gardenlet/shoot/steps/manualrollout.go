@@ -8,7 +8,9 @@ import (
 	"time"
 
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
@@ -58,6 +60,8 @@ func rollPools(ctx context.Context, s *Values, seed *Seed) error {
 		if err := seed.Patch(ctx, md, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
 			return fmt.Errorf("roll machine deployment %q: %w", md.Name, err)
 		}
+		log.FromContext(ctx).Info("Rolling MachineDeployment, as requested by a user", "MachineDeployment", klog.KObj(md),
+			"initiated", value)
 	}
 	return nil
 }

@@ -8,8 +8,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
@@ -204,6 +206,8 @@ func ensureBackupEntryHandedOver(ctx context.Context, s *Values, garden *Garden)
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("hand BackupEntry %q over: %w", entry.Name, err)
 	}
+	log.FromContext(ctx).Info("Handed BackupEntry over to the Seed that the control plane moves to",
+		"BackupEntry", klog.KObj(entry), "Seed", ptr.Deref(entry.Spec.SeedName, ""))
 	return flow.Done(), nil
 }
 
@@ -304,6 +308,7 @@ func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.
 			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return flow.Outcome{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
 		}
+		extensionobject.LogRequest(ctx, o, extensionsv1alpha1.OperationMigrate, "the control plane moves to another seed")
 		return waitingFor(o, " is being migrated"), nil
 	}
 	if e := o.GetDefaultStatus().LastError; migrating && e != nil {

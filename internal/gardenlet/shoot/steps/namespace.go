@@ -99,8 +99,8 @@ func removeNamespace(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 		if left > 0 {
 			return flow.Waiting(waitPod, fmt.Sprintf("%d pods of the control plane are still ending", left)), nil
 		}
-		if err := client.IgnoreNotFound(seed.Delete(ctx, ns)); err != nil {
-			return flow.Outcome{}, fmt.Errorf("delete Namespace %q: %w", ns.Name, err)
+		if _, err := seed.remove(ctx, ns); err != nil {
+			return flow.Outcome{}, err
 		}
 	}
 	return flow.Waiting(waitNamespace, fmt.Sprintf("Namespace %s is being deleted%s", ns.Name, remaining(ns))), nil

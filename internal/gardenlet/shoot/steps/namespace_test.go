@@ -30,7 +30,9 @@ func TestNamespaceWaitsForBastions(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
 	seed := fake.NewClientBuilder().WithScheme(scheme).WithObjects(ns.DeepCopy(), bastion.DeepCopy()).Build()
 	for _, wait := range []bool{true, false} {
-		outcome, err := Namespace.Remove(t.Context(), &Scope{Values: Values{Namespace: "here"}, Seed: seed})
+		outcome, err := Namespace.Remove(t.Context(), &Scope{
+			Values: Values{Namespace: "here"}, Seed: seed, SeedApplied: &kube.ApplyCache{},
+		})
 		if err != nil || outcome.IsDone() {
 			t.Errorf("the removal ends with %+v, %v", outcome, err)
 		}

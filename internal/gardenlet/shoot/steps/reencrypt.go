@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"hortus.dev/hortus/internal/component/etcd"
 	"hortus.dev/hortus/internal/encryption"
@@ -112,6 +113,10 @@ func rewriteObjects(
 			client.RawPatch(types.MergePatchType, []byte("{}")))); err != nil {
 			return fmt.Errorf("write %s %s again: %w", gvk.Kind, client.ObjectKeyFromObject(o), err)
 		}
+	}
+	if len(keys) > 0 {
+		log.FromContext(ctx).Info("Wrote objects of the Shoot to etcd with the new encryption", "resource", resource,
+			"objects", len(keys))
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component/etcd"
@@ -61,5 +63,7 @@ func (etcds Etcds) saveRestorable(ctx context.Context, s *Values, why string) (f
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("record in BackupEntry %q since when it can be restored: %w", entry.Name, err)
 	}
+	log.FromContext(ctx).Info("Recorded the earliest point to which etcd can be restored", "BackupEntry", klog.KObj(entry),
+		"from", from.String())
 	return flow.Done(), nil
 }

@@ -58,6 +58,8 @@ func (extensions *Extensions) restore(
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return flow.Outcome{}, fmt.Errorf("restore %s %q: %w", kind, current.GetName(), err)
 	}
+	extensionobject.LogRequest(ctx, current, extensionsv1alpha1.OperationRestore,
+		"the control plane has moved to this seed")
 	return waitingFor(current, " is being restored"), nil
 }
 

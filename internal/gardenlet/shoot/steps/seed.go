@@ -12,10 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
@@ -43,7 +46,7 @@ func (seed *Seed) apply(ctx context.Context, objects ...client.Object) error {
 func (seed *Seed) remove(ctx context.Context, objects ...client.Object) (bool, error) {
 	all := true
 	for _, o := range objects {
-		gone, err := kube.Delete(ctx, seed, o)
+		gone, err := seed.applied.Delete(ctx, seed, o)
 		if err != nil {
 			return false, err
 		}
@@ -117,6 +120,21 @@ func (seed *Seed) scaleDeployment(ctx context.Context, name string, replicas int
 	if err := seed.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
 		return fmt.Errorf("scale Deployment %q: %w", name, err)
 	}
+	log.FromContext(ctx).Info("Scaled Deployment", "Deployment", klog.KObj(d), "replicas", replicas)
+	return nil
+}
+
+// stopStatefulSet scales a StatefulSet that was read to zero.
+func (seed *Seed) stopStatefulSet(ctx context.Context, set *appsv1.StatefulSet) error {
+	if ptr.Deref(set.Spec.Replicas, 1) == 0 {
+		return nil
+	}
+	before := set.DeepCopy()
+	set.Spec.Replicas = ptr.To(int32(0))
+	if err := seed.Patch(ctx, set, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+		return fmt.Errorf("scale StatefulSet %q: %w", set.Name, err)
+	}
+	log.FromContext(ctx).Info("Scaled StatefulSet", "StatefulSet", klog.KObj(set), "replicas", 0)
 	return nil
 }
 
@@ -130,6 +148,7 @@ func (seed *Seed) pauseDeployment(ctx context.Context, d *appsv1.Deployment, pau
 	if err := seed.Patch(ctx, d, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
 		return fmt.Errorf("set spec.paused of Deployment %q to %t: %w", d.Name, paused, err)
 	}
+	log.FromContext(ctx).Info("Paused or resumed Deployment", "Deployment", klog.KObj(d), "paused", paused)
 	return nil
 }
 
@@ -146,9 +165,9 @@ func (seed *Seed) deleteReplicaSets(ctx context.Context, name string) (bool, err
 		return cmp.Compare(ptr.Deref(a.Spec.Replicas, 1), ptr.Deref(b.Spec.Replicas, 1))
 	})
 	for i := range sets.Items {
-		if err := seed.Delete(ctx, &sets.Items[i],
-			client.PropagationPolicy(metav1.DeletePropagationOrphan)); client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("delete ReplicaSet %q, but not its pods: %w", sets.Items[i].Name, err)
+		if _, err := seed.applied.Delete(ctx, seed, &sets.Items[i],
+			client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+			return false, err
 		}
 	}
 	return len(sets.Items) == 0, nil
@@ -178,14 +197,41 @@ func (seed *Seed) deletePods(ctx context.Context, name string, match func(*corev
 	}
 	for i := range pods {
 		p := &pods[i]
-		if !match(p) || !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
+		if !match(p) {
 			continue
 		}
-		if err := client.IgnoreNotFound(seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
-			return false, fmt.Errorf("end Pod %q: %w", p.Name, err)
+		if err := seed.endPod(ctx, p); err != nil {
+			return false, err
 		}
 	}
 	return len(pods) == 0, nil
+}
+
+// endPod deletes a Pod that was read, or shortens the time that it has to end to a second.
+func (seed *Seed) endPod(ctx context.Context, p *corev1.Pod) error {
+	if !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
+		return nil
+	}
+	if err := client.IgnoreNotFound(seed.Delete(ctx, p, client.GracePeriodSeconds(1))); err != nil {
+		return fmt.Errorf("end Pod %q: %w", p.Name, err)
+	}
+	log.FromContext(ctx).Info("Deleted Pod with a short grace period, since nobody uses it any more", "Pod", klog.KObj(p))
+	return nil
+}
+
+// releaseResource takes the finalizers of a ManagedResource that was read away, and deletes it.
+func (seed *Seed) releaseResource(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, keepObjects bool) error {
+	before := mr.DeepCopy()
+	mr.Spec.KeepObjects, mr.Finalizers = ptr.To(keepObjects), nil
+	if err := client.IgnoreNotFound(seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
+		return fmt.Errorf("release ManagedResource %q: %w", mr.Name, err)
+	}
+	if len(before.Finalizers) > 0 {
+		log.FromContext(ctx).Info("Removed the finalizers of ManagedResource, whose objects nobody deletes",
+			"ManagedResource", klog.KObj(mr), "finalizers", before.Finalizers)
+	}
+	_, err := seed.remove(ctx, mr)
+	return err
 }
 
 // release deletes all objects of the kinds in the namespace after taking their finalizers away, and counts them.
@@ -225,8 +271,12 @@ func (seed *Seed) releaseKind(ctx context.Context, kind schema.GroupVersionKind)
 			if err := client.IgnoreNotFound(seed.Patch(ctx, o, client.MergeFrom(before))); err != nil {
 				return 0, fmt.Errorf("release %s %q: %w", kind.Kind, o.Name, err)
 			}
+			if len(before.Finalizers) > 0 {
+				log.FromContext(ctx).Info("Removed the finalizers of object, which nobody handles any more",
+					"object", kind.Kind+" "+klog.KObj(o).String(), "finalizers", before.Finalizers)
+			}
 		}
-		if _, err := kube.Delete(ctx, seed, o); err != nil {
+		if _, err := seed.applied.Delete(ctx, seed, o); err != nil {
 			return 0, err
 		}
 	}
