@@ -29,15 +29,19 @@ func Write(
 	if d.Approved {
 		kind = certificatesv1.CertificateApproved
 	}
-	ctrl.LoggerFrom(ctx).Info("Decided", "decision", kind, "requester", r.Spec.Username, "reason", d.Message)
 	at := metav1.NewTime(now)
 	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: d.Reason, Message: d.Message, LastUpdateTime: at,
 		LastTransitionTime: at,
 	})
 	err := c.SubResource("approval").Update(ctx, r)
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("update approval: %w", err)
 	}
+	ctrl.LoggerFrom(ctx).Info("Approved or denied CertificateSigningRequest", "CertificateSigningRequest", r.Name,
+		"decision", kind, "requester", r.Spec.Username, "reason", d.Message)
 	return nil
 }

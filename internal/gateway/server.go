@@ -274,6 +274,6 @@ func (s *Server) dial(r request) net.Conn {
 		_ = up.SetWriteDeadline(time.Time{})
 		return up
 	}
-	s.log.Info("No backend reached", "reason", errors.Join(errs...).Error())
+	s.log.Info("No backend of a route can be reached", "reason", errors.Join(errs...).Error())
 	return nil
 }

@@ -155,7 +155,7 @@ func (r *round) run(ctx context.Context) error {
 		if work.Name == config.UnitName {
 			continue // This unit comes last, since acting on it ends this process.
 		}
-		log.Info("Acting on unit", "unit", work.Name, "restart", work.Restart, "delete", work.Delete)
+		log.Info("Starting, stopping or restarting unit", "unit", work.Name, "restart", work.Restart, "delete", work.Delete)
 		if err := r.act(ctx, work); err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (c *Client) keep(ctx context.Context, destination string) {
 			attempt = 0
 		}
 		wait := backoff(attempt, rand.Float64())
-		log.Info("Not connected", "reason", err.Error(), "retryAfter", wait.String())
+		log.Info("Tunnel server cannot be reached, or has ended the session", "reason", err.Error(), "retryAfter", wait.String())
 		select {
 		case <-c.Clock.After(wait):
 		case <-ctx.Done():
@@ -117,7 +117,7 @@ func (c *Client) session(ctx context.Context, log logr.Logger, destination strin
 	c.metrics.connects.WithLabelValues("ok").Inc()
 	c.metrics.connected.Inc()
 	c.connected.Add(1)
-	log.Info("Connected")
+	log.Info("Connected to tunnel server")
 	var wg sync.WaitGroup
 	defer func() {
 		_ = session.Close() // Ends all streams, and with them their goroutines.
@@ -194,7 +194,7 @@ func (c *Client) serve(ctx context.Context, s *stream) {
 	conn, err := c.dialTarget(ctx, target)
 	if err != nil {
 		c.metrics.dials.WithLabelValues("error").Inc()
-		c.Log.V(1).Info("Target not reached", "target", target, "reason", err.Error())
+		c.Log.V(1).Info("Target of a tunneled connection cannot be reached", "target", target, "reason", err.Error())
 	} else {
 		c.metrics.dials.WithLabelValues("ok").Inc()
 	}

@@ -136,7 +136,7 @@ func (s *Server) tunnelProxy() *proxy {
 			case errors.Is(err, errLimited):
 				s.metrics.limited.WithLabelValues(limitConnections).Inc()
 			case err != nil:
-				s.Log.V(1).Info("Target not reached", "code", code, "reason", err.Error())
+				s.Log.V(1).Info("Target of a tunneled connection cannot be reached", "code", code, "reason", err.Error())
 			}
 		},
 		opened: s.metrics.streams.Inc,
@@ -166,7 +166,8 @@ func (s *Server) egressProxy(selector string) *proxy {
 			case errors.Is(err, errLimited):
 				result = "limited"
 			case err != nil:
-				s.Log.V(1).Info("Not connected", "selector", selector, "result", result, "reason", err.Error())
+				s.Log.V(1).Info("Connection outside is refused or has failed", "selector", selector, "result", result,
+					"reason", err.Error())
 			case code != http.StatusOK:
 				result = "malformed"
 			}

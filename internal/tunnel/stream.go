@@ -47,7 +47,9 @@ func sessionConfig(log logr.Logger) *yamux.Config {
 // elsewhere.
 type sessionLog struct{ log logr.Logger }
 
-func (l sessionLog) Print(v ...any)            { l.log.V(2).Info("Session", "message", fmt.Sprint(v...)) }
+func (l sessionLog) Print(v ...any) {
+	l.log.V(2).Info("Message of the multiplexer of a tunnel session", "message", fmt.Sprint(v...))
+}
 func (l sessionLog) Println(v ...any)          { l.Print(v...) }
 func (l sessionLog) Printf(f string, v ...any) { l.Print(fmt.Sprintf(f, v...)) }
 

@@ -180,7 +180,7 @@ func (k *Keeper) retain(ctx context.Context) error {
 		if err := k.store.Delete(ctx, d.Object.Name()); err != nil {
 			return err
 		}
-		k.log.V(1).Info("Deleted", "object", d.Object.String(), "reason", d.Reason)
+		k.log.Info("Deleted backup of etcd that need not be kept", "object", d.Object.String(), "reason", d.Reason)
 		l.Objects = slices.DeleteFunc(l.Objects, func(o chain.Object) bool { return o.Name() == d.Object.Name() })
 	}
 	k.count(l)

@@ -27,7 +27,7 @@ func Once(ctx context.Context, etcd *clientv3.Client, l Limits, inWindow bool, l
 	f.InWindow = inWindow
 	d := Decide(f, l)
 	if d.CompactTo > 0 {
-		log.Info("Compacting", "revision", d.CompactTo, "reason", d.Reason)
+		log.Info("Compacting etcd", "revision", d.CompactTo, "reason", d.Reason)
 		ctx, cancel := context.WithTimeout(ctx, slowTimeout)
 		defer cancel()
 		_, err := etcd.Compact(ctx, d.CompactTo, clientv3.WithCompactPhysical())
@@ -38,7 +38,7 @@ func Once(ctx context.Context, etcd *clientv3.Client, l Limits, inWindow bool, l
 	if !d.Defragment {
 		return d, nil
 	}
-	log.Info("Defragmenting", "reason", d.Reason)
+	log.Info("Defragmenting etcd", "reason", d.Reason)
 	slow, cancel := context.WithTimeout(ctx, slowTimeout)
 	defer cancel()
 	if _, err := etcd.Defragment(slow, etcd.Endpoints()[0]); err != nil {
@@ -48,7 +48,7 @@ func Once(ctx context.Context, etcd *clientv3.Client, l Limits, inWindow bool, l
 	if err != nil {
 		return d, err
 	}
-	log.Info("Defragmented", "bytesBefore", f.FileBytes, "bytesAfter", after.FileBytes)
+	log.Info("Defragmented etcd", "bytesBefore", f.FileBytes, "bytesAfter", after.FileBytes)
 	if d.Disarm {
 		return d, disarm(ctx, etcd, after, log)
 	}
@@ -75,7 +75,7 @@ func disarm(ctx context.Context, etcd *clientv3.Client, f Facts, log logr.Logger
 		if _, err := etcd.AlarmDisarm(ctx, (*clientv3.AlarmMember)(a)); err != nil {
 			return fmt.Errorf("disarm alarm: %w", err)
 		}
-		log.Info("Disarmed alarm", "alarm", a.Alarm.String(), "member", fmt.Sprintf("%x", a.MemberID))
+		log.Info("Disarmed alarm of etcd", "alarm", a.Alarm.String(), "member", fmt.Sprintf("%x", a.MemberID))
 	}
 	return nil
 }

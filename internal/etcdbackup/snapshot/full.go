@@ -188,7 +188,7 @@ func (s *session) stored(o chain.Object) {
 			st.LastDelta = &o
 		}
 	})
-	s.Log.Info("Stored", "object", o.String(), "bytes", o.Size)
+	s.Log.Info("Stored backup of etcd", "object", o.String(), "bytes", o.Size)
 	s.Stored(&o, nil)
 }
 

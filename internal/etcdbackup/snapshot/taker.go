@@ -180,7 +180,7 @@ func (t *Taker) update(change func(*etcdbackup.Status)) {
 // failed reports an error of an operation; nil clears it.
 func (t *Taker) failed(operation string, err error) {
 	if err != nil {
-		t.Log.Info("Failed, trying again", "operation", operation, "error", err.Error())
+		t.Log.Info("Operation on the backups of etcd has failed and is retried", "operation", operation, "error", err.Error())
 		if t.Failed != nil {
 			t.Failed(operation)
 		}

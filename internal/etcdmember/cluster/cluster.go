@@ -67,11 +67,11 @@ func (c *Cluster) Ready(ctx context.Context) (Decision, error) {
 	if slices.ContainsFunc(f.Peers, func(p Peer) bool { return p.Runs }) {
 		f.Members, err = c.members(ctx)
 		if err != nil {
-			c.Log.V(1).Info("No quorum", "error", err.Error())
+			c.Log.V(1).Info("Members of etcd cannot be listed, there may be no quorum", "error", err.Error())
 		}
 	}
 	d := Decide(f)
-	c.Log.Info("Becoming a member", "action", d.Action, "reason", d.Reason)
+	c.Log.Info("Decided how this etcd becomes a member of the cluster", "action", d.Action, "reason", d.Reason)
 	switch d.Action {
 	case Wait:
 		return d, errors.New(d.Reason)

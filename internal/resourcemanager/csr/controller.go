@@ -97,11 +97,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	now := r.Clock.Now()
 	switch v.decision {
 	case ignore:
-		ctrl.LoggerFrom(ctx).V(1).Info("Left to the owner of the Shoot", "requester", request.Spec.Username, "reason",
-			v.message)
+		ctrl.LoggerFrom(ctx).V(1).Info("Leaving CertificateSigningRequest to the owner of the Shoot",
+			"CertificateSigningRequest", request.Name, "requester", request.Spec.Username, "reason", v.message)
 		return reconcile.Result{}, nil
 	case later:
-		ctrl.LoggerFrom(ctx).V(1).Info("Waiting", "requester", request.Spec.Username, "reason", v.message)
+		ctrl.LoggerFrom(ctx).V(1).Info("CertificateSigningRequest cannot be decided yet",
+			"CertificateSigningRequest", request.Name, "requester", request.Spec.Username, "reason", v.message)
 		return reconcile.Result{RequeueAfter: again(now.Sub(request.CreationTimestamp.Time))}, nil
 	}
 	for i := range machines {

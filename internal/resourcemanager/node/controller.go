@@ -97,7 +97,7 @@ func (r *Readiness) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	}
 	r.Recorder.Eventf(node, nil, corev1.EventTypeNormal, reasonReady, "CheckReadiness",
 		"All critical components of the node are ready")
-	ctrl.LoggerFrom(ctx).Info("Removed taint")
+	ctrl.LoggerFrom(ctx).Info("Removed the taint of Node, whose critical components are ready")
 	return reconcile.Result{}, nil
 }
 
