@@ -26,14 +26,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"hortus.dev/hortus/internal/controllermanager/project"
 	"hortus.dev/hortus/internal/controllermanager/shoot/maintenance"
 	"hortus.dev/hortus/internal/etcdbackup"
 	"hortus.dev/hortus/internal/etcdbackup/service"
+	"hortus.dev/hortus/internal/etcdmember"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
+	"hortus.dev/hortus/internal/gardenlet/seed"
 	"hortus.dev/hortus/internal/gardenlet/shoot"
 	"hortus.dev/hortus/internal/gardenlet/shoot/care"
 	"hortus.dev/hortus/internal/gateway"
+	"hortus.dev/hortus/internal/nodeagent"
+	"hortus.dev/hortus/internal/resourcemanager/managedresource"
 	"hortus.dev/hortus/internal/scheduler"
 	"hortus.dev/hortus/internal/tunnel"
 	"hortus.dev/hortus/local/provider/networkagent/policy"
@@ -83,12 +88,12 @@ func registrations(t *testing.T) map[string]func(prometheus.Registerer) {
 	return map[string]func(prometheus.Registerer){
 		"gardenlet": func(r prometheus.Registerer) {
 			shoot.NewMetrics(r, func() []*flow.Timers { return nil })
-			r.MustRegister(&shoot.Fleet{})
+			r.MustRegister(&shoot.Fleet{}, &seed.Health{})
 			care.NewMetrics(r)
 		},
 		"controller-manager": func(r prometheus.Registerer) {
 			maintenance.NewMetrics(r)
-			r.MustRegister(&maintenance.Due{})
+			r.MustRegister(&maintenance.Due{}, &project.Fleet{})
 		},
 		"scheduler": func(r prometheus.Registerer) { scheduler.NewMetrics(r) },
 		"gateway":   func(r prometheus.Registerer) { gateway.NewServer(logr.Discard(), r) },
@@ -98,7 +103,10 @@ func registrations(t *testing.T) map[string]func(prometheus.Registerer) {
 		"tunnel client": func(r prometheus.Registerer) { (&tunnel.Client{Registry: r}).Run(stopped) },
 		"etcd": func(r prometheus.Registerer) {
 			service.NewMetrics(r, func() etcdbackup.Status { return etcdbackup.Status{} })
+			etcdmember.NewMetrics(r)
 		},
+		"resource manager": func(r prometheus.Registerer) { managedresource.NewMetrics(r) },
+		"node agent":       func(r prometheus.Registerer) { nodeagent.NewMetrics(r) },
 		"network agent": func(r prometheus.Registerer) {
 			policy.NewMetrics(r, func() (policy.Refused, error) { return policy.Refused{}, nil })
 		},
@@ -207,7 +215,7 @@ var (
 	ourMetric   = regexp.MustCompile(`\bhortus_[a-z0-9_]+`)
 	metricParts = []string{
 		"gardenlet", "flow", "controller_manager", "scheduler", "extension", "gateway", "tunnel_server", "tunnel_client",
-		"etcd_backup", "network_agent",
+		"etcd_backup", "etcd_member", "network_agent", "resource_manager", "node_agent",
 	}
 	nameEndings = regexp.MustCompile(`_(total|duration_seconds|timestamp_seconds|seconds|bytes)$`)
 )

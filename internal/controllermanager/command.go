@@ -98,6 +98,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options, clock cloc
 	if err := controllerregistration.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("index objects of seeds: %w", err)
 	}
+	if registry := o.shoot.Metrics; registry != nil {
+		registry.MustRegister(&project.Fleet{Garden: mgr.GetClient(), Elected: mgr.Elected()})
+	}
 	for _, add := range []func(ctrl.Manager) error{
 		(&project.Reconciler{
 			Garden: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("hortus-project"),

@@ -67,8 +67,9 @@ type Member struct {
 	// Reloaded is called when certificates have changed.
 	Reloaded func()
 
-	Clock clock.WithTicker
-	Log   logr.Logger
+	Clock   clock.WithTicker
+	Log     logr.Logger
+	Metrics *Metrics // Nil counts nothing.
 
 	prepared sync.Once
 	// failure is the reason why etcd did not run the last time; empty as soon as it is ready.
@@ -238,7 +239,9 @@ func (m *Member) once(ctx context.Context) error {
 			end()
 			end = func() {}
 		}
-		if end, err = m.serve(ctx, running, args, ready); err != nil || ctx.Err() != nil {
+		end, err = m.serve(ctx, running, args, ready)
+		m.Metrics.ended(ctx, err, m.decision().Verdict)
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -265,6 +268,7 @@ func (m *Member) serve(
 	m.mu.Lock()
 	m.status.Starts++
 	m.mu.Unlock()
+	m.Metrics.started()
 	if err := m.awaitReady(ctx, p); err != nil || ctx.Err() != nil {
 		return noTurn, err
 	}
@@ -317,7 +321,7 @@ func (m *Member) watch(ctx context.Context, p *process, running configuration.Co
 		case t := <-turns:
 			turns = nil
 			if t.err == nil {
-				m.Log.Info("Restarting etcd")
+				m.Log.Info("Restarting etcd with its new configuration")
 				return t.end, m.holder.open()
 			}
 			m.Log.Info("Etcd cannot be restarted yet", "error", t.err.Error())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"k8s.io/utils/clock"
@@ -291,6 +292,8 @@ func TestFlagsAreChangedInPlace(t *testing.T) {
 	f := &files{t: t, dir: t.TempDir()}
 	c := f.write(ca.CertPEM, issue(t, ca, pki.Server|pki.Client), client)
 	m := newMember(t, t.TempDir(), f)
+	registry := prometheus.NewRegistry()
+	m.Metrics = NewMetrics(registry)
 	start(t, m)
 	awaitConfiguration(t, m, c)
 	c.Flags = "--quota-backend-bytes=123456789\n"
@@ -308,6 +311,7 @@ func TestFlagsAreChangedInPlace(t *testing.T) {
 	if err != nil || status.DbSizeQuota != 123456789 {
 		t.Errorf("etcd runs with %+v, %v", status, err)
 	}
+	counted(t, registry, 2, causeConfiguration)
 }
 
 // TestEtcdIsStartedAgain kills etcd.
@@ -317,6 +321,8 @@ func TestEtcdIsStartedAgain(t *testing.T) {
 	f := &files{t: t, dir: t.TempDir()}
 	c := f.write(ca.CertPEM, issue(t, ca, pki.Server|pki.Client), client)
 	m := newMember(t, t.TempDir(), f)
+	registry := prometheus.NewRegistry()
+	m.Metrics = NewMetrics(registry)
 	prepared := 0
 	m.Prepare = func(context.Context) ([]string, error) { prepared++; return nil, nil }
 	if m.Ready(t.Context()) == nil {
@@ -345,6 +351,7 @@ func TestEtcdIsStartedAgain(t *testing.T) {
 	if m.Ready(t.Context()) == nil {
 		t.Error("an etcd that was stopped counts as ready")
 	}
+	counted(t, registry, 2, causeFailure)
 	if prepared != 2 {
 		t.Errorf("the data directory was checked %d times, want 2", prepared)
 	}

@@ -311,6 +311,8 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 	reconciler.Metrics = shoot.NewMetrics(registry, reconciler.Timers)
 	registry.MustRegister(&shoot.Fleet{
 		Shoots: m.garden.GetClient(), SeedName: c.SeedConfig.Name, Elected: m.garden.Elected(),
+	}, &seed.Health{
+		Seeds: m.garden.GetClient(), SeedName: c.SeedConfig.Name, Elected: m.garden.Elected(),
 	})
 	return errors.Join(
 		renewal.AddToManager(m.garden),

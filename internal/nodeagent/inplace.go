@@ -113,8 +113,10 @@ func (r *Reconciler) updateInPlace(ctx context.Context, round *round, node *core
 	case errors.Is(err, ErrRestarting):
 		return nil
 	case errors.As(err, &failed):
+		r.Metrics.failed()
 		return errors.Join(err, r.reportFailed(ctx, node, failed.reason))
 	case err != nil:
+		r.Metrics.failed()
 		return err
 	}
 	bootID, err := readBootID(round.Root)

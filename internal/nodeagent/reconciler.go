@@ -29,6 +29,7 @@ type Reconciler struct {
 	InPlace  *InPlaceUpdater
 	Recorder record.EventRecorder
 	Clock    clock.PassiveClock
+	Metrics  *Metrics // Nil counts nothing.
 
 	seen pending
 }
@@ -77,6 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	if err := round.run(ctx); err != nil {
+		if !errors.Is(err, ErrRestarting) {
+			r.Metrics.failed()
+		}
 		return waitForRestart(err)
 	}
 	if err := round.applied(); err != nil {
@@ -145,7 +149,8 @@ func (r *Reconciler) reportApplied(ctx context.Context, node *corev1.Node, check
 	if err := r.Client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("patch node %q: %w", node.Name, err)
 	}
-	log.FromContext(ctx).Info("Applied configuration", "checksum", checksum)
+	r.Metrics.applied()
+	log.FromContext(ctx).Info("Applied operating system configuration", "Node", node.Name, "checksum", checksum)
 	r.Recorder.Event(node, corev1.EventTypeNormal, "OSCApplied", "The operating system configuration is applied")
 	return r.Access.RemoveBootstrap()
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -56,27 +57,30 @@ func Run(ctx context.Context, configuration *config.Configuration, hostName stri
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	unitManager := hostUnits(o.ControlSocket)
+	unitManager, metrics := hostUnits(o.ControlSocket), NewMetrics(ctrlmetrics.Registry)
 	recorder := mgr.GetEventRecorderFor("gardener-node-agent")
-	restartSelf := func(ctx context.Context) error { return unitManager.Restart(ctx, config.UnitName) }
+	self := metrics.counting(unitManager, causeCertificate)
+	restartSelf := func(ctx context.Context) error { return self.Restart(ctx, config.UnitName) }
 
 	reconciler := &Reconciler{
 		Client: mgr.GetClient(), Config: configuration, HostName: hostName, Access: access,
 		Applier: &Applier{
-			HostName: hostName, Units: unitManager, Images: containerd,
+			HostName: hostName, Units: metrics.counting(unitManager, causeConfiguration), Images: containerd,
 			BeforeUnits: access.PrepareKubelet, ProbeRegistry: ProbeRegistry,
 		},
 		InPlace: &InPlaceUpdater{
 			Run: RunCommand, KubeletHealthy: KubeletHealthz, RestartSelf: restartSelf, Pods: access.AsKubelet,
 		},
-		Recorder: recorder, Clock: clock.RealClock{},
+		Recorder: recorder, Clock: clock.RealClock{}, Metrics: metrics,
 	}
-	if err := addControllers(mgr, reconciler,
-		&UnitRestarter{Client: mgr.GetClient(), Units: unitManager, Recorder: recorder, HostName: hostName}); err != nil {
+	if err := addControllers(mgr, reconciler, &UnitRestarter{
+		Client: mgr.GetClient(), Units: metrics.counting(unitManager, causeRequest), Recorder: recorder, HostName: hostName,
+	}); err != nil {
 		return err
 	}
 	checker := HealthChecker{
-		Units: unitManager, Reader: mgr.GetClient(), Recorder: recorder, HostName: hostName, Clock: clock.RealClock{},
+		Units: metrics.counting(unitManager, causeUnhealthy), Reader: mgr.GetClient(), Recorder: recorder,
+		HostName: hostName, Clock: clock.RealClock{},
 	}
 	kubeletChecker, containerdChecker := checker, checker
 	kubeletChecker.Unit, kubeletChecker.Check = config.KubeletUnitName, KubeletHealthz

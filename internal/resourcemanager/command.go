@@ -30,12 +30,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	admission "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/kube"
 	"hortus.dev/hortus/internal/resourcemanager/machineaccess"
+	"hortus.dev/hortus/internal/resourcemanager/managedresource"
 	"hortus.dev/hortus/internal/resourcemanager/networkpolicy"
 	"hortus.dev/hortus/internal/resourcemanager/webhook"
 	"hortus.dev/hortus/internal/resourcemanager/webhook/configuration"
@@ -63,6 +65,7 @@ type options struct {
 	webhookCert, webhookKey            string
 	webhooks                           webhook.Settings
 	clusterNetworks, blockedNetworks   []netip.Prefix
+	metrics                            *managedresource.Metrics // Nil in tests, which run several managers.
 }
 
 // enabled reports whether a controller is selected.
@@ -188,6 +191,7 @@ func run(ctx context.Context, o options) error {
 	if err := kube.WaitForAPI(ctx, target, "/readyz"); err != nil {
 		return err
 	}
+	o.metrics = managedresource.NewMetrics(ctrlmetrics.Registry)
 	mgr, err := newManager(o, source, target)
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func addManagedResource(c clusters) error {
 	r := &managedresource.Reconciler{
 		Source: c.mgr.GetClient(), SourceReader: c.mgr.GetAPIReader(), Target: c.direct, Clock: clock.RealClock{},
 		Class: c.options.class, ClusterID: c.options.clusterID, SyncPeriod: c.options.syncPeriod,
-		GarbageCollected: c.options.enabled("garbage-collector"),
+		GarbageCollected: c.options.enabled("garbage-collector"), Metrics: c.options.metrics,
 	}
 	return r.AddToManager(c.mgr, managed)
 }

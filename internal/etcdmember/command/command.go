@@ -183,7 +183,7 @@ func (f *runFlags) assemble(args []string) (*parts, error) {
 			p.files.Recheck()
 			p.client.Recheck()
 		},
-		Clock: clock.RealClock{}, Log: p.log,
+		Clock: clock.RealClock{}, Log: p.log, Metrics: etcdmember.NewMetrics(p.registry),
 	}
 	if f.store.Dir == "" {
 		return p, nil

@@ -63,6 +63,7 @@ func (r *Reconciler) apply(
 		orphans = nil // The objects that cannot be decoded may be among them.
 	}
 	sum := managedresource.Checksum(secrets...)
+	options.corrects = appliedBefore(mr, sum)
 	if err := r.announce(ctx, mr, rec, wanted, sum, id); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -178,9 +179,8 @@ func (r *Reconciler) announce(
 	id func(reference) identity,
 ) error {
 	all, grown := extend(mr.Status.Resources, wanted, id)
-	applied := ptr.Deref(mr.Status.SecretsDataChecksum, "") == sum && mr.Status.ObservedGeneration == mr.Generation
 	announced := fmt.Sprintf("%d %s", mr.Generation, sum)
-	if !grown && (applied || rec.announced == announced) {
+	if !grown && (appliedBefore(mr, sum) || rec.announced == announced) {
 		return nil
 	}
 	before := mr.DeepCopy()
@@ -197,6 +197,11 @@ func (r *Reconciler) announce(
 	}
 	rec.announced = announced
 	return nil
+}
+
+// appliedBefore reports whether the ManagedResource was applied as it is, with Secrets of this checksum.
+func appliedBefore(mr *resourcesv1alpha1.ManagedResource, sum string) bool {
+	return ptr.Deref(mr.Status.SecretsDataChecksum, "") == sum && mr.Status.ObservedGeneration == mr.Generation
 }
 
 // extend adds what is wanted now to the references of earlier applications, and reports whether an object is new.
@@ -264,6 +269,7 @@ func (r *Reconciler) applyAll(
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
+					r.Metrics.changed(resultFailed)
 					failed[obj.ref] = err
 					return nil
 				}
@@ -300,7 +306,7 @@ func (r *Reconciler) applyOne(
 		if apierrors.IsNotFound(err) {
 			created := obj.want.DeepCopy()
 			if err = r.Target.Create(ctx, created); err == nil {
-				ctrl.LoggerFrom(ctx).Info("Created object", "object", obj.ref.String())
+				r.changed(ctx, "Created object", obj, resultCreated, o)
 				return created, nil
 			}
 			if apierrors.IsAlreadyExists(err) {
@@ -319,7 +325,7 @@ func (r *Reconciler) applyOne(
 			return live, nil
 		}
 		if err = r.Target.Update(ctx, next); err == nil {
-			ctrl.LoggerFrom(ctx).Info("Updated object", "object", obj.ref.String())
+			r.changed(ctx, "Updated object", obj, resultUpdated, o)
 			return next, nil
 		}
 		if apierrors.IsInvalid(err) && replaceable(live, obj.want) {
@@ -333,6 +339,15 @@ func (r *Reconciler) applyOne(
 		}
 	}
 	return nil, err
+}
+
+// changed logs and counts a change of an object.
+func (r *Reconciler) changed(ctx context.Context, message string, obj *object, result string, o mergeOptions) {
+	if o.corrects {
+		result = resultCorrected
+	}
+	ctrl.LoggerFrom(ctx).Info(message, "object", obj.ref.String(), "changedBySomebodyElse", o.corrects)
+	r.Metrics.changed(result)
 }
 
 // replaceable reports whether an object whose update is invalid may be deleted and created again.

@@ -52,6 +52,7 @@ type Reconciler struct {
 	SyncPeriod       time.Duration // The longest time between two reconciles.
 	GarbageCollected bool          // Leave immutable objects to the garbage collector.
 	Parallel         int           // Requests for one ManagedResource at a time. Default 8.
+	Metrics          *Metrics      // Nil counts nothing.
 
 	owned   *owned // Nil in tests: objects are read directly then.
 	records records

@@ -87,6 +87,7 @@ func (r *Reconciler) deleteObjects(
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
+				r.Metrics.changed(resultFailed)
 				errs = append(errs, fmt.Errorf("delete %s: %w", fromStatus(ref), err))
 			} else if waits {
 				pending = append(pending, fromStatus(ref).String())
@@ -138,6 +139,7 @@ func (r *Reconciler) deleteOne(
 	if err != nil {
 		return false, err
 	}
+	r.Metrics.changed(resultDeleted)
 	// Objects of most kinds are removed at once; reading them again spares the wait.
 	after := metadata(at.GroupVersionKind)
 	err = r.Target.Get(ctx, key, after)

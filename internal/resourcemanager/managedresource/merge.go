@@ -18,6 +18,8 @@ type mergeOptions struct {
 	injectLabels         map[string]string
 	overwriteLabels      bool
 	overwriteAnnotations bool
+	// corrects: all was applied before, so that somebody else has changed what differs.
+	corrects bool
 }
 
 // injected returns a copy of want with everything the resource-manager adds.
