@@ -27,7 +27,7 @@ const window = 256 << 10
 // wait waits for a state.
 func wait(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !reached(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(hangLimit); !reached(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not reached: %s", what)
 		}

@@ -37,6 +37,9 @@ import (
 	"hortus.dev/hortus/internal/tunnel/relay"
 )
 
+// hangLimit ends a test that hangs. No test takes that long on a busy machine.
+const hangLimit = 2 * time.Minute
+
 // authority issues certificates for one test.
 type authority struct {
 	dir  string
@@ -173,7 +176,7 @@ func (w *world) client() (stop func()) {
 
 func (w *world) waitClients(n int) {
 	w.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); w.server.Connected() != n; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(hangLimit); w.server.Connected() != n; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("%d clients connected, want %d", w.server.Connected(), n)
 		}
@@ -440,35 +443,22 @@ func TestClientReconnectsAndOpenConnectionsBreak(t *testing.T) {
 	conn, _ := w.connect(addr)
 	defer conn.Close()
 	w.gateway.cut()
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.ReadAll(conn); err == nil {
-		t.Error("a connection cut in the middle ended like a complete one")
+	_ = conn.SetReadDeadline(time.Now().Add(hangLimit))
+	if _, err := io.ReadAll(conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection cut in the middle ended with %v, want an error as soon as it is cut", err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	wait(t, "the client connects again", func() bool {
 		conn, answer := w.connect(addr)
 		conn.Close()
-		if answer.StatusCode == http.StatusOK {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not reconnected: %s", answer.Status)
-		}
-	}
+		return answer.StatusCode == http.StatusOK
+	})
 }
 
 func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t)
-	stalled := make(chan struct{})
-	flood := target(t, func(c *net.TCPConn) {
-		b := make([]byte, 64<<10)
-		for {
-			_ = c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
-			_, err := c.Write(b)
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				close(stalled)
-				_, _ = io.Copy(io.Discard, c) // Until the reader closes the connection.
-			}
-			if err != nil {
+	flood := target(t, func(c *net.TCPConn) { // Until the reader closes the connection.
+		for b := make([]byte, 64<<10); ; {
+			if _, err := c.Write(b); err != nil {
 				return
 			}
 		}
@@ -478,14 +468,6 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	w.waitClients(1)
 	slow, _ := w.connect(flood)
 	defer slow.Close()
-	wait(t, "the unread connection takes no more", func() bool {
-		select {
-		case <-stalled:
-			return true
-		default:
-			return false
-		}
-	})
 	// yamux opens the window again when half of it was taken, so at most the other half is missing.
 	wait(t, "more than half the window of the unread connection is full", func() bool {
 		w.server.held.mu.Lock()
@@ -494,7 +476,7 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	})
 	conn, _ := w.connect(addr)
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(hangLimit))
 	fmt.Fprint(conn, "ping")
 	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
 		t.Errorf("echo alongside a slow reader: %v", err)

@@ -60,10 +60,12 @@ type runFlags struct {
 	terminationLog                                                                                     string
 	restoreID, until, membersFile                                                                      string
 	target                                                                                             chain.Target
+	// monotonic is the clock of fences; [fence.Monotonic] outside tests.
+	monotonic func() time.Duration
 }
 
 func newRunCommand() (*cobra.Command, *runFlags) {
-	f := &runFlags{}
+	f := &runFlags{monotonic: fence.Monotonic}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- [etcd's flags]",
 		Short: "Restore etcd if that is needed, run it, and take its backups",

@@ -42,7 +42,7 @@ func (p *parts) own() error {
 	if !standby {
 		close(p.active)
 	}
-	p.guard, err = fence.New(owner, p.flags.fenceTime, p.flags.store.Dir == "", p.supersededPath(), fence.Monotonic,
+	p.guard, err = fence.New(owner, p.flags.fenceTime, p.flags.store.Dir == "", p.supersededPath(), p.flags.monotonic,
 		clock.RealClock{})
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,15 @@ type seed struct {
 	addresses *addresses
 	// listenPeer is the address of addresses.peer; empty if they are the same.
 	listenPeer string
+	// monotonic is the clock of fences; nil is the real one.
+	monotonic *monotonic
 }
+
+// monotonic is a clock that stands still until it is moved.
+type monotonic struct{ nanoseconds atomic.Int64 }
+
+func (m *monotonic) now() time.Duration       { return time.Duration(m.nanoseconds.Load()) }
+func (m *monotonic) advance(by time.Duration) { m.nanoseconds.Add(int64(by)) }
 
 type addresses struct{ clients, forward, metrics, listen, peer string }
 
@@ -100,6 +109,7 @@ type running struct {
 	// service is a client of the process.
 	service *etcdbackup.Client
 	stop    func()
+	guard   *fence.Guard // Nil if the process is not a part of this one.
 }
 
 // commandLine returns the flags of the process, with additional ones, and those of its etcd.
@@ -143,6 +153,9 @@ func (s *seed) run(more ...string) *running {
 	if err := cmd.ParseFlags(flags); err != nil {
 		s.t.Fatal(err)
 	}
+	if s.monotonic != nil {
+		f.monotonic = s.monotonic.now
+	}
 	p, err := f.assemble(args)
 	if err != nil {
 		s.t.Fatal(err)
@@ -158,7 +171,9 @@ func (s *seed) run(more ...string) *running {
 	}()
 	stop := func() { cancel(); <-ended }
 	s.t.Cleanup(stop)
-	return s.reach(at, stop)
+	r := s.reach(at, stop)
+	r.guard = p.guard
+	return r
 }
 
 // reach creates clients of a process.
@@ -299,10 +314,23 @@ func TestNewerOwnerStopsEtcdForGood(t *testing.T) {
 	}
 }
 
+// mustConfirm confirms the epoch by the garden, and returns when the process has decided with that. A confirmation
+// wakes it, and it takes the second one after the decision on the first one.
+func (r *running) mustConfirm() {
+	r.t.Helper()
+	for range 2 {
+		if err := r.service.Confirm(context.Background(), 1); err != nil {
+			r.t.Fatal(err)
+		}
+		r.await("the process wakes", func(etcdbackup.Status) bool { return len(r.guard.Changed()) == 0 })
+	}
+}
+
 // TestEtcdIsFenced makes the bucket unreachable.
 func TestEtcdIsFenced(t *testing.T) {
 	s := newSeed(t, t.TempDir())
-	const fenceTime = 5 * time.Second // The garden must confirm more often, and the test waits for it three times.
+	s.monotonic = &monotonic{}
+	const fenceTime = time.Hour
 	r := s.run("--epoch=1", "--holder=a", "--fence-time="+fenceTime.String())
 	r.awaitState(etcdbackup.EtcdRunning)
 	r.mustPut("a", "1")
@@ -311,28 +339,23 @@ func TestEtcdIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The garden suffices: etcd still runs when the last confirmation of the bucket has expired.
-	for expiry := fence.Monotonic() + fenceTime; ; time.Sleep(50 * time.Millisecond) {
-		expired := fence.Monotonic() > expiry
-		if err := r.service.Confirm(context.Background(), 1); err != nil {
-			t.Fatal(err)
-		}
-		if status, err := r.service.Status(context.Background()); err == nil && status.Etcd.State != etcdbackup.EtcdRunning {
-			t.Fatalf("the garden confirms, but %+v", status.Etcd)
-		}
-		if expired {
-			break
-		}
+	s.monotonic.advance(fenceTime * 2 / 3)
+	r.mustConfirm()
+	s.monotonic.advance(fenceTime * 2 / 3)
+	r.mustConfirm()
+	if status := r.awaitState(etcdbackup.EtcdRunning); status.Etcd.Starts != 1 {
+		t.Errorf("the garden confirms, but etcd was started %d times", status.Etcd.Starts)
 	}
 	began := time.Now()
+	s.monotonic.advance(fenceTime)
 	status := r.awaitState(etcdbackup.EtcdFenced)
 	t.Logf("stopped after %s: %s", time.Since(began), status.Etcd.Message)
 	if err := r.put("a", "2"); err == nil {
 		t.Error("a write was acknowledged")
 	}
-	// The start may take longer than a confirmation lasts.
-	r.await("etcd runs as long as the garden confirms", func(s etcdbackup.Status) bool {
-		return r.service.Confirm(context.Background(), 1) == nil && s.Etcd.State == etcdbackup.EtcdRunning
-	})
+	r.mustConfirm()
+	r.awaitState(etcdbackup.EtcdRunning)
+	s.monotonic.advance(fenceTime)
 	r.awaitState(etcdbackup.EtcdFenced)
 	r.stop()
 
