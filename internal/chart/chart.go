@@ -112,7 +112,6 @@ func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unst
 	return objects, nil
 }
 
-// checkKubeVersion checks the versions of Kubernetes that the chart is made for, if it names any.
 // MergeValues writes values over those in into. Objects in both are merged; everything else is replaced.
 func MergeValues(into, values map[string]any) {
 	for key, value := range values {
@@ -125,6 +124,7 @@ func MergeValues(into, values map[string]any) {
 	}
 }
 
+// checkKubeVersion checks the versions of Kubernetes that the chart is made for, if it names any.
 func checkKubeVersion(c *helmchart.Chart, version string) error {
 	if c.Metadata == nil || c.Metadata.KubeVersion == "" {
 		return nil
