@@ -70,11 +70,16 @@ func LoadArchive(archive []byte) (*helmchart.Chart, error) {
 }
 
 // Render returns the objects of the chart for the given values, Namespaces and CustomResourceDefinitions first. values
-// override the chart's values.yaml. The result is the same for the same input. As with Helm, the kubeVersion in
-// Chart.yaml has to include the version of the cluster.
+// override the chart's values.yaml. The result is the same for the same input, and neither the chart nor values are
+// changed. As with Helm, the kubeVersion in Chart.yaml has to include the version of the cluster, and the values decide
+// which of its dependencies are rendered.
 func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unstructured.Unstructured, error) {
 	if err := checkKubeVersion(c, release.Capabilities.Version()); err != nil {
 		return nil, err
+	}
+	c = clone(c)
+	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil { // As 'helm install' does.
+		return nil, fmt.Errorf("resolve dependencies of chart %q: %w", c.Name(), err)
 	}
 	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, options, release.Capabilities.forTemplates())
@@ -110,6 +115,29 @@ func Render(c *helmchart.Chart, release Release, values map[string]any) ([]*unst
 	}
 	SortForInstall(objects)
 	return objects, nil
+}
+
+// clone copies what the resolution of dependencies changes: the tree of charts, their dependencies in Chart.yaml and
+// their values, which are replaced as a whole.
+func clone(c *helmchart.Chart) *helmchart.Chart {
+	out := *c
+	if c.Metadata != nil {
+		metadata := *c.Metadata
+		metadata.Dependencies = nil
+		for _, d := range c.Metadata.Dependencies {
+			if d != nil {
+				dependency := *d
+				metadata.Dependencies = append(metadata.Dependencies, &dependency)
+			}
+		}
+		out.Metadata = &metadata
+	}
+	var dependencies []*helmchart.Chart
+	for _, d := range c.Dependencies() {
+		dependencies = append(dependencies, clone(d))
+	}
+	out.SetDependencies(dependencies...)
+	return &out
 }
 
 // MergeValues writes values over those in into. Objects in both are merged; everything else is replaced.
