@@ -24,9 +24,10 @@ import (
 // https://helm.sh/docs/topics/registries.
 const ChartMediaType types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
+// ResolvePeriod is how long a tag is taken to name the same chart, also if it could not be resolved.
+const ResolvePeriod = 5 * time.Minute
+
 const (
-	// resolvePeriod is how long a tag is taken to name the same chart.
-	resolvePeriod = 5 * time.Minute
 	// pullTimeout bounds one pull, so that a registry that does not answer holds up nothing else for long.
 	pullTimeout = 30 * time.Second
 	// maxSize of a chart's archive in bytes. What it is rendered to has to fit into a Secret of 1 MiB.
@@ -54,36 +55,49 @@ type Puller struct {
 type pulled struct {
 	reference string
 	digest    v1.Hash
-	resolved  time.Time
-	archive   []byte
+	resolved  time.Time // The last attempt.
+	chart     Chart
 }
 
-// Pull returns the archive of an owner's chart. A reference with a digest is pulled once, a tag is resolved again every
-// 5 minutes. If that fails, the chart that it last named is returned.
-func (p *Puller) Pull(ctx context.Context, owner string, s Source) ([]byte, error) {
+// Chart is what a registry has for a reference.
+type Chart struct {
+	// Archive is the gzipped tar archive.
+	Archive []byte
+	// Stale is why the tag could not be resolved again: Archive is the chart that it last named. Nil if it was resolved.
+	Stale error
+}
+
+// Pull returns an owner's chart. A reference with a digest is pulled once, a tag is resolved again every
+// [ResolvePeriod]. If that fails, the chart that it last named is returned, and is marked as stale. An error means that
+// there is none.
+func (p *Puller) Pull(ctx context.Context, owner string, s Source) (Chart, error) {
 	reference, err := name.ParseReference(strings.TrimPrefix(s.Reference, "oci://"))
 	if err != nil {
-		return nil, err
+		return Chart{}, err
 	}
 	p.mu.Lock()
 	last, found := p.charts[owner]
 	p.mu.Unlock()
 	now := p.Clock.Now()
 	found = found && last.reference == s.Reference
-	if _, fixed := reference.(name.Digest); found && (fixed || now.Sub(last.resolved) < resolvePeriod) {
-		return last.archive, nil
+	if _, fixed := reference.(name.Digest); found && (fixed || now.Sub(last.resolved) < ResolvePeriod) {
+		return last.chart, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	next, err := fetch(ctx, reference, s, last)
+	if err != nil {
+		err = fmt.Errorf("pull chart %s: %w", reference, err)
+	}
 	switch {
 	case err != nil && !found:
-		return nil, fmt.Errorf("pull chart %s: %w", reference, err)
+		return Chart{}, err
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("Using the chart that was pulled last", "reference", s.Reference, "digest",
 			last.digest.String(), "error", err.Error())
 		next = last
 	}
+	next.chart.Stale = err
 	next.reference, next.resolved = s.Reference, now
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +105,7 @@ func (p *Puller) Pull(ctx context.Context, owner string, s Source) ([]byte, erro
 		p.charts = map[string]pulled{}
 	}
 	p.charts[owner] = next
-	return next.archive, nil
+	return next.chart, nil
 }
 
 // Forget drops the chart of an owner.
@@ -128,7 +142,7 @@ func fetch(ctx context.Context, reference name.Reference, s Source, last pulled)
 		return pulled{}, err
 	}
 	archive, err := chartOf(image)
-	return pulled{digest: manifest.Digest, archive: archive}, err
+	return pulled{digest: manifest.Digest, chart: Chart{Archive: archive}}, err
 }
 
 // chartOf reads the layer with the chart. Its digest is verified while it is read.

@@ -134,8 +134,8 @@ func TestPull(t *testing.T) {
 			p := &Puller{Clock: clocktesting.NewFakePassiveClock(time.Now())}
 			got, err := p.Pull(t.Context(), "me", source)
 			switch {
-			case tc.want == "" && (err != nil || !bytes.Equal(got, chart)):
-				t.Errorf("got %d bytes, %v", len(got), err)
+			case tc.want == "" && (err != nil || !bytes.Equal(got.Archive, chart) || got.Stale != nil):
+				t.Errorf("got %d bytes, stale: %v; %v", len(got.Archive), got.Stale, err)
 			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("error %v, want %q in it", err, tc.want)
 			case err != nil && strings.Contains(err.Error(), password):
@@ -158,12 +158,16 @@ func TestChartsAreKept(t *testing.T) {
 	first := s.push(t, "charts/dns:1.0.0", []byte("first"), ChartMediaType)
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	p := &Puller{Clock: clock}
+	stale := "" // Part of why the chart is stale; empty: it is not.
 	pull := func(owner, reference, want string, asks bool) {
 		t.Helper()
 		before := s.requests.Load()
 		got, err := p.Pull(t.Context(), owner, s.source(reference))
-		if err != nil || string(got) != want {
-			t.Errorf("%s: got %q, %v; want %q", reference, got, err, want)
+		if err != nil || string(got.Archive) != want {
+			t.Errorf("%s: got %q, %v; want %q", reference, got.Archive, err, want)
+		}
+		if (got.Stale != nil) != (stale != "") || got.Stale != nil && !strings.Contains(got.Stale.Error(), stale) {
+			t.Errorf("%s: stale because of %v, want %q in it", reference, got.Stale, stale)
 		}
 		if asked := s.requests.Load() > before; asked != asks {
 			t.Errorf("%s: the registry was called: %t, want %t", reference, asked, asks)
@@ -175,19 +179,23 @@ func TestChartsAreKept(t *testing.T) {
 
 	s.push(t, "charts/dns:1.0.0", []byte("second"), ChartMediaType)
 	pull("a", "charts/dns:1.0.0", "first", false)
-	clock.SetTime(clock.Now().Add(resolvePeriod))
+	clock.SetTime(clock.Now().Add(ResolvePeriod))
 	pull("a", "charts/dns:1.0.0", "second", true)
 	pull("b", fixed, "first", false)
 
 	s.broken.Store(true)
-	clock.SetTime(clock.Now().Add(resolvePeriod))
+	clock.SetTime(clock.Now().Add(ResolvePeriod))
+	stale = "charts/dns:1.0.0"
 	pull("a", "charts/dns:1.0.0", "second", true)
 	pull("a", "charts/dns:1.0.0", "second", false)
+	stale = "" // A digest names the same chart forever.
 	pull("b", fixed, "first", false)
 	if _, err := p.Pull(t.Context(), "a", s.source("charts/dns:2.0.0")); err == nil {
 		t.Error("another reference has the chart of the one before")
 	}
 	s.broken.Store(false)
+	clock.SetTime(clock.Now().Add(ResolvePeriod))
+	pull("a", "charts/dns:1.0.0", "second", true)
 	p.Forget("b")
 	pull("b", fixed, "first", true)
 }

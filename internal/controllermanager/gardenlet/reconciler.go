@@ -50,7 +50,7 @@ type Reconciler struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Charts interface {
-		Pull(ctx context.Context, owner string, source oci.Source) ([]byte, error)
+		Pull(ctx context.Context, owner string, source oci.Source) (oci.Chart, error)
 		Forget(owner string)
 	}
 	// CABundle returns the CA bundle of the garden, PEM.
@@ -152,10 +152,11 @@ func (r *Reconciler) install(
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
-	archive, err := r.Charts.Pull(ctx, gardenlet.Name, from)
+	pulled, err := r.Charts.Pull(ctx, gardenlet.Name, from)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
+	archive := pulled.Archive
 	capabilities, err := cluster.Capabilities(ctx)
 	if err != nil {
 		return false, err

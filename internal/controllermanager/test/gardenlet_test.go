@@ -31,11 +31,11 @@ type unsteadyRegistry struct {
 	archive []byte
 }
 
-func (r *unsteadyRegistry) Pull(context.Context, string, oci.Source) ([]byte, error) {
+func (r *unsteadyRegistry) Pull(context.Context, string, oci.Source) (oci.Chart, error) {
 	if r.world.Random.IntN(4) == 0 {
-		return nil, errors.New("the registry does not answer")
+		return oci.Chart{}, errors.New("the registry does not answer")
 	}
-	return r.archive, nil
+	return oci.Chart{Archive: r.archive}, nil
 }
 
 func (*unsteadyRegistry) Forget(string) {}

@@ -9,24 +9,27 @@ import (
 	"hortus.dev/hortus/internal/chart/oci"
 )
 
-// chart returns the archive of a deployment's chart, which is in it or in a registry. It is empty if there is none.
+// chart returns a deployment's chart, which is in it or in a registry. Its archive is empty if there is none.
 func (r *Reconciler) chart(
 	ctx context.Context, installation *corev1beta1.ControllerInstallation, deployment *corev1v1.ControllerDeployment,
-) ([]byte, error) {
+) (oci.Chart, error) {
 	if deployment.Helm == nil {
-		return nil, nil
+		return oci.Chart{}, nil
 	}
 	repository := deployment.Helm.OCIRepository
 	if repository == nil {
-		return deployment.Helm.RawChart, nil
+		return oci.Chart{Archive: deployment.Helm.RawChart}, nil
 	}
 	source, err := oci.SourceOf(ctx, r.Garden, repository)
 	if err != nil {
-		return nil, fmt.Errorf("helm.ociRepository of ControllerDeployment %q: %w", deployment.Name, err)
+		return oci.Chart{}, fmt.Errorf("helm.ociRepository of ControllerDeployment %q: %w", deployment.Name, err)
 	}
-	archive, err := r.Charts.Pull(ctx, installation.Name, source)
+	pulled, err := r.Charts.Pull(ctx, installation.Name, source)
 	if err != nil {
-		return nil, fmt.Errorf("helm.ociRepository of ControllerDeployment %q: %w", deployment.Name, err)
+		return oci.Chart{}, fmt.Errorf("helm.ociRepository of ControllerDeployment %q: %w", deployment.Name, err)
 	}
-	return archive, nil
+	if pulled.Stale != nil {
+		pulled.Stale = fmt.Errorf("helm.ociRepository of ControllerDeployment %q: %w", deployment.Name, pulled.Stale)
+	}
+	return pulled, nil
 }

@@ -20,9 +20,12 @@ const (
 	conditionProgressing corev1beta1.ConditionType = "Progressing"
 )
 
+// reasonNotPulled is the reason of condition Valid if the registry of the chart does not return it.
+const reasonNotPulled = "OCIChartCannotBePulled"
+
 // observed is what one reconcile has found out.
 type observed struct {
-	invalid       error                              // Why the chart cannot be rendered; nil if it can.
+	invalid       error                              // Why there is no valid chart; nil if there is one.
 	invalidReason string                             // Reason of the condition in this case.
 	resource      *resourcesv1alpha1.ManagedResource // As applied; nil if it was not.
 	usedBy        *string                            // An object in the seed that needs the extension; nil if not read.
@@ -53,7 +56,8 @@ func required(usedBy string) corev1beta1.Condition {
 }
 
 // conditionsFor turns it into conditions, all at once. Conditions about what was not observed keep their values: an
-// extension whose chart cannot be rendered stays as it was installed.
+// extension whose chart cannot be rendered stays as it was installed. One whose chart could not be pulled again is both
+// invalid and applied.
 func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []corev1beta1.Condition {
 	conditions := before
 	set := func(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatus, reason, message string) {
@@ -65,12 +69,13 @@ func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []
 	}
 	if o.invalid != nil {
 		set(conditionValid, corev1beta1.ConditionFalse, o.invalidReason, o.invalid.Error())
-		return conditions
 	}
 	if o.resource == nil {
 		return conditions
 	}
-	set(conditionValid, corev1beta1.ConditionTrue, "RegistrationValid", "The chart can be rendered.")
+	if o.invalid == nil {
+		set(conditionValid, corev1beta1.ConditionTrue, "RegistrationValid", "The chart can be rendered.")
+	}
 	for _, row := range []struct {
 		kind                   corev1beta1.ConditionType
 		from                   corev1beta1.ConditionType

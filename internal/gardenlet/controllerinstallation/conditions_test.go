@@ -80,6 +80,8 @@ func TestConditionRequired(t *testing.T) {
 			corev1beta1.ConditionTrue, corev1beta1.ConditionTrue},
 		"unused, installed": {observed{usedBy: new(""), resource: applied},
 			corev1beta1.ConditionFalse, corev1beta1.ConditionTrue},
+		"in use, the chart is stale": {observed{usedBy: new("Network a/b"), invalid: errNoChart, resource: applied},
+			corev1beta1.ConditionTrue, corev1beta1.ConditionFalse},
 		"in use, the chart fails": {observed{usedBy: new("Network a/b"), invalid: errNoChart},
 			corev1beta1.ConditionTrue, corev1beta1.ConditionFalse},
 		"unused, the chart fails": {observed{usedBy: new(""), invalid: errNoChart},

@@ -175,10 +175,14 @@ func (r *Reconciler) objects(
 		o.invalid, o.invalidReason = err, "ChartInformationInvalid"
 		return nil, err
 	}
-	archive, err := r.chart(ctx, installation, deployment)
+	pulled, err := r.chart(ctx, installation, deployment)
 	if err != nil {
-		o.invalid, o.invalidReason = err, "OCIChartCannotBePulled"
+		o.invalid, o.invalidReason = err, reasonNotPulled
 		return nil, err
+	}
+	if pulled.Stale != nil {
+		// The extension stays usable, with changes of its values, and operators see that its chart may be outdated.
+		o.invalid, o.invalidReason = pulled.Stale, reasonNotPulled
 	}
 	values, err := r.values(ctx, deployment)
 	if err != nil {
@@ -199,7 +203,8 @@ func (r *Reconciler) objects(
 		return nil, err
 	}
 	objects, err := renderPublic(values, func(values map[string]any) ([]client.Object, error) {
-		return render(archive, installation, registration, values, seed, identity, r.FeatureGates, capabilities, access)
+		return render(pulled.Archive, installation, registration, values, seed, identity, r.FeatureGates, capabilities,
+			access)
 	})
 	if err != nil {
 		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"

@@ -44,7 +44,7 @@ const (
 // Charts are those in registries.
 type Charts interface {
 	// Pull returns the archive of an owner's chart, which may be kept in memory until Forget is called.
-	Pull(ctx context.Context, owner string, source oci.Source) ([]byte, error)
+	Pull(ctx context.Context, owner string, source oci.Source) (oci.Chart, error)
 	Forget(owner string)
 }
 
@@ -125,7 +125,7 @@ func (r *Reconciler) update(ctx context.Context, gardenlet *seedmanagementv1alph
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	archive, err := r.Charts.Pull(ctx, gardenlet.Name, from)
+	pulled, err := r.Charts.Pull(ctx, gardenlet.Name, from)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
@@ -137,7 +137,7 @@ func (r *Reconciler) update(ctx context.Context, gardenlet *seedmanagementv1alph
 	if err != nil {
 		return "", err
 	}
-	objects, err := render(archive, gardenlet, access, capabilities)
+	objects, err := render(pulled.Archive, gardenlet, access, capabilities)
 	if err != nil {
 		return "", invalid{err}
 	}
@@ -153,6 +153,9 @@ func (r *Reconciler) update(ctx context.Context, gardenlet *seedmanagementv1alph
 	}
 	if ready, why := managedresource.Ready(mr, managedresource.Checksum(secret)); !ready {
 		return why, nil
+	}
+	if pulled.Stale != nil { // What the tag last named runs; whether that is still wanted is not known.
+		return "", fmt.Errorf("%s: %w", path, pulled.Stale)
 	}
 	return "", nil
 }

@@ -21,20 +21,24 @@ import (
 	"hortus.dev/hortus/test/sim"
 )
 
-// chartRegistry has the chart of gardenlets, except for tags that do not exist, and answers only sometimes.
+// chartRegistry has the chart of gardenlets, except for tags that do not exist, and answers only sometimes. What the
+// tag stale names has been pulled before, and cannot be pulled again.
 type chartRegistry struct {
 	world   *sim.World
 	archive []byte
 }
 
-func (r *chartRegistry) Pull(_ context.Context, _ string, source oci.Source) ([]byte, error) {
+func (r *chartRegistry) Pull(_ context.Context, _ string, source oci.Source) (oci.Chart, error) {
 	if strings.HasSuffix(source.Reference, ":missing") {
-		return nil, errors.New("the tag does not exist")
+		return oci.Chart{}, errors.New("the tag does not exist")
+	}
+	if strings.HasSuffix(source.Reference, ":stale") {
+		return oci.Chart{Archive: r.archive, Stale: errors.New("the registry is away")}, nil
 	}
 	if r.world.Random.IntN(4) == 0 {
-		return nil, errors.New("the registry does not answer")
+		return oci.Chart{}, errors.New("the registry does not answer")
 	}
-	return r.archive, nil
+	return oci.Chart{Archive: r.archive}, nil
 }
 
 func (*chartRegistry) Forget(string) {}
@@ -142,6 +146,11 @@ func TestSimulateGardenlets(t *testing.T) {
 		w.Faults(40)
 		w.Eventually(200, "the missing chart is reported", func() error {
 			return errors.Join(r.installs(2), r.reports(corev1beta1.ConditionFalse, "the tag does not exist"))
+		})
+		w.Change("a chart that cannot be pulled again", r.garden, r.change("stale", 3))
+		w.Faults(40)
+		w.Eventually(200, "the gardenlet is version 3, whose chart may be outdated", func() error {
+			return errors.Join(r.installs(3), r.reports(corev1beta1.ConditionFalse, "the registry is away"))
 		})
 		w.Change("version 4", r.garden, r.change("4", 4))
 		w.Faults(40)
