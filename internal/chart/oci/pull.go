@@ -30,7 +30,7 @@ const ResolvePeriod = 5 * time.Minute
 const (
 	// pullTimeout bounds one pull, so that a registry that does not answer holds up nothing else for long.
 	pullTimeout = 30 * time.Second
-	// maxSize of a chart's archive in bytes. What it is rendered to has to fit into a Secret of 1 MiB.
+	// maxSize of a chart's archive in bytes. What it is rendered to is compressed and has to fit into a Secret of 1 MiB.
 	maxSize = 10 << 20
 )
 

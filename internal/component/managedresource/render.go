@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/andybalholm/brotli"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,14 +23,23 @@ import (
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 )
 
-// dataKey is the only key of the Secret.
-const dataKey = "objects.yaml"
+// Keys of the Secret, which has one of them.
+const (
+	dataKey = "objects.yaml"
+	// compressedKey has the same, compressed with Brotli.
+	compressedKey = dataKey + ".br"
+)
+
+// maxPlain is the size in bytes up to which objects are stored as readable text: half of what a Secret may hold, so
+// that the Secrets of nearly all components are readable. Definitions of large kinds shrink to less than a tenth.
+const maxPlain = corev1.MaxSecretSize / 2
 
 // LabelNoCleanup on an object in a Shoot excludes it from the cleanup before deletion: it is deleted with its
 // ManagedResource.
 const LabelNoCleanup = "shoot.gardener.cloud/no-cleanup"
 
-// ForShoot returns the Secret and the ManagedResource for objects in a Shoot.
+// ForShoot returns the Secret and the ManagedResource for objects in a Shoot. An error means that the objects cannot be
+// encoded, or are too large for a Secret.
 func ForShoot(
 	scheme *runtime.Scheme, namespace, name string, objects ...client.Object,
 ) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
@@ -42,7 +53,7 @@ func ForShoot(
 	return secret, mr, nil
 }
 
-// ForSeed returns the Secret and the ManagedResource for objects in the seed itself.
+// ForSeed is ForShoot for objects in the seed itself.
 func ForSeed(
 	scheme *runtime.Scheme, namespace, name string, objects ...client.Object,
 ) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
@@ -61,20 +72,41 @@ func SecretName(name string) string { return "managedresource-" + name }
 func render(
 	scheme *runtime.Scheme, namespace, name string, objects []client.Object,
 ) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
-	data, err := Encode(scheme, objects)
+	text, err := Encode(scheme, objects)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode objects of ManagedResource %q: %w", name, err)
+	}
+	data, err := dataOf(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store objects of ManagedResource %q: %w", name, err)
 	}
 	return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: SecretName(name), Namespace: namespace},
 			Type:       corev1.SecretTypeOpaque,
-			Data:       map[string][]byte{dataKey: data},
+			Data:       data,
 		}, &resourcesv1alpha1.ManagedResource{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 			Spec: resourcesv1alpha1.ManagedResourceSpec{
 				SecretRefs: []corev1.LocalObjectReference{{Name: SecretName(name)}},
 			},
 		}, nil
+}
+
+// dataOf returns the data of the Secret for a text, which is the same for the same text.
+func dataOf(text []byte) (map[string][]byte, error) {
+	if len(text) <= maxPlain {
+		return map[string][]byte{dataKey: text}, nil
+	}
+	var out bytes.Buffer
+	w := brotli.NewWriter(&out)
+	_, err := w.Write(text)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	if out.Len() > corev1.MaxSecretSize {
+		return nil, fmt.Errorf("%d bytes, %d when compressed (at most %d)", len(text), out.Len(), corev1.MaxSecretSize)
+	}
+	return map[string][]byte{compressedKey: out.Bytes()}, nil
 }
 
 // Encode writes the objects as a stream of YAML documents, without their status.

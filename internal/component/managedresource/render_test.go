@@ -1,11 +1,22 @@
 package managedresource
 
 import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/andybalholm/brotli"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
@@ -67,5 +78,63 @@ func TestReady(t *testing.T) {
 		if got, why := Ready(mr, tc.checksum); got != tc.want || got == (why != "") {
 			t.Errorf("%s: Ready() = %t, %q, want %t", name, got, why, tc.want)
 		}
+	}
+}
+
+// TestLargeObjectsAreCompressed: up to half of what a Secret holds is readable text, and what has been stored that way
+// stays as it is.
+func TestLargeObjectsAreCompressed(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), resourcesv1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	random := make([]byte, 5<<18)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+	text := func(bytes int) string { return strings.Repeat("a word ", bytes/7) }
+	for name, tc := range map[string]struct {
+		content string
+		key     string // Empty: it is refused.
+	}{
+		"small":                         {text(1000), "objects.yaml"},
+		"nearly half a Secret":          {text(400 << 10), "objects.yaml"},
+		"more than half a Secret":       {text(520 << 10), "objects.yaml.br"},
+		"two Secrets":                   {text(2 << 20), "objects.yaml.br"},
+		"too large, even if compressed": {hex.EncodeToString(random), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}, Data: map[string]string{"a": tc.content},
+			}
+			stored, _, err := ForSeed(scheme, "garden", "x", object)
+			if tc.key == "" {
+				if err == nil || !strings.Contains(err.Error(), "(at most 1048576)") {
+					t.Errorf("ForSeed() = %v, want the largest size", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, _, err := ForSeed(scheme, "garden", "x", object)
+			if err != nil || Checksum(stored) != Checksum(again) {
+				t.Errorf("the same objects are stored differently (error %v)", err)
+			}
+			want, err := Encode(scheme, []client.Object{object})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, found := stored.Data[tc.key]
+			if !found || len(stored.Data) != 1 {
+				t.Fatalf("keys are %v, want %s", slices.Collect(maps.Keys(stored.Data)), tc.key)
+			}
+			if strings.HasSuffix(tc.key, ".br") {
+				if got, err = io.ReadAll(brotli.NewReader(bytes.NewReader(got))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d bytes are stored, want %d", len(got), len(want))
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package controllerinstallation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,12 +26,19 @@ const reasonNotPulled = "OCIChartCannotBePulled"
 
 // observed is what one reconcile has found out.
 type observed struct {
-	invalid       error                              // Why there is no valid chart; nil if there is one.
+	invalid       error                              // Why the newest chart or values are not used; nil if they are.
 	invalidReason string                             // Reason of the condition in this case.
 	resource      *resourcesv1alpha1.ManagedResource // As applied; nil if it was not.
 	usedBy        *string                            // An object in the seed that needs the extension; nil if not read.
 	unregistered  bool                               // The ControllerRegistration is being deleted.
 	secretValues  bool                               // The chart has values of Secrets.
+}
+
+// fail stores why the newest chart or values are not used, and returns it. Shoots continue to use what is installed,
+// which the other conditions are about: a passing error, perhaps the last before a deletion, must not keep them from it.
+func (o *observed) fail(reason string, err error) error {
+	o.invalid, o.invalidReason = err, reason
+	return err
 }
 
 // next is when to look again whether the extension is in use.
@@ -111,8 +119,8 @@ func conditionsFor(before []corev1beta1.Condition, o observed, now time.Time) []
 	return conditions
 }
 
-// withoutValues are reasons of a ManagedResource's conditions whose messages contain nothing of the objects.
-var withoutValues = []string{
+// valueless are reasons of a ManagedResource's conditions whose messages contain nothing of the objects.
+var valueless = []string{
 	resourcesv1alpha1.ReasonApplyProgressing, resourcesv1alpha1.ReasonApplySucceeded,
 	resourcesv1alpha1.ReasonChecksPending,
 	resourcesv1alpha1.ReasonResourcesHealthy, resourcesv1alpha1.ReasonResourcesRolledOut,
@@ -121,11 +129,23 @@ var withoutValues = []string{
 // messageOf returns the message of a condition of the ManagedResource for readers of the ControllerInstallation. Errors
 // of API servers, which are also in the status of objects, repeat invalid values.
 func (o *observed) messageOf(source *corev1beta1.Condition) string {
-	if !o.secretValues || slices.Contains(withoutValues, source.Reason) {
+	if !o.secretValues || slices.Contains(valueless, source.Reason) {
 		return source.Message
 	}
 	return fmt.Sprintf("See the condition %s of ManagedResource %s in the seed: the message is left out here because it "+
 		"may contain values of the Secrets in resources.", source.Type, client.ObjectKeyFromObject(o.resource))
+}
+
+// errNotApplied stands for an error that may contain values of Secrets.
+var errNotApplied = errors.New("the ManagedResource of the extension cannot be applied to the seed; see the log of the " +
+	"gardenlet: the error is left out here because it may contain values of the Secrets in resources")
+
+// withoutValues is an error of applying the objects, for readers of the ControllerInstallation.
+func (o *observed) withoutValues(err error) error {
+	if o.secretValues {
+		return errNotApplied
+	}
+	return err
 }
 
 // sourceCondition returns a condition of the ManagedResource, nil if it speaks of an older spec.

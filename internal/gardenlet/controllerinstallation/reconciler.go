@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(
 		installation.Status.Conditions = conditionsFor(installation.Status.Conditions, o, r.Clock.Now())
 		err = errors.Join(err, kube.PatchStatus(ctx, r.Garden, installation, before))
 	}()
-	objects, err := r.objects(ctx, installation, &o)
+	secret, mr, err := r.resource(ctx, installation, &o)
 	if errors.Is(err, reconcile.TerminalError(nil)) {
 		// The condition Valid reports it. Whether the extension is in use may change all the same, which is not watched.
 		ctrl.LoggerFrom(ctx).V(1).Info("Extension cannot be installed", "reason", err.Error())
@@ -129,12 +129,9 @@ func (r *Reconciler) Reconcile(
 	if err != nil {
 		return res, err
 	}
-	secret, mr, err := managedresource.ForSeed(r.Seed.Scheme(), gardenNamespace, installation.Name, objects...)
-	if err != nil {
-		return res, err
-	}
 	for _, object := range []client.Object{secret, mr} {
 		if err := kube.Apply(ctx, r.Seed, object, fieldOwner); err != nil {
+			_ = o.fail("ManagedResourceApplyError", o.withoutValues(err))
 			return res, err
 		}
 	}
@@ -142,76 +139,84 @@ func (r *Reconciler) Reconcile(
 	return o.next(), nil
 }
 
-// objects reads the chart and the values of the extension and renders them; problems that users have to solve are put
-// into o.
+// resource returns what the resource-manager of the seed is to apply. Problems are put into o.
+func (r *Reconciler) resource(
+	ctx context.Context, installation *corev1beta1.ControllerInstallation, o *observed,
+) (*corev1.Secret, *resourcesv1alpha1.ManagedResource, error) {
+	objects, err := r.objects(ctx, installation, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, mr, err := managedresource.ForSeed(r.Seed.Scheme(), gardenNamespace, installation.Name, objects...)
+	if err != nil {
+		return nil, nil, reconcile.TerminalError(o.fail("ChartCannotBeRendered", err))
+	}
+	return secret, mr, nil
+}
+
+// objects reads the chart and the values of the extension and renders them. Problems are put into o.
 func (r *Reconciler) objects(
 	ctx context.Context, installation *corev1beta1.ControllerInstallation, o *observed,
 ) ([]client.Object, error) {
 	registration := &corev1beta1.ControllerRegistration{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.RegistrationRef.Name}, registration); err != nil {
-		err = fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name, err)
-		o.invalid, o.invalidReason = err, "RegistrationReadError"
-		return nil, err
+		return nil, o.fail("RegistrationReadError",
+			fmt.Errorf("read ControllerRegistration %q: %w", installation.Spec.RegistrationRef.Name, err))
 	}
 	o.unregistered = registration.DeletionTimestamp != nil
 	usedBy, err := r.usedBy(ctx, registration)
 	if err != nil {
-		return nil, err
+		return nil, o.fail("ExtensionObjectsReadError", err)
 	}
 	o.usedBy = &usedBy
 	seed := &corev1beta1.Seed{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: r.SeedName}, seed); err != nil {
-		err = fmt.Errorf("read Seed %q: %w", r.SeedName, err)
-		o.invalid, o.invalidReason = err, "SeedReadError"
-		return nil, err
+		return nil, o.fail("SeedReadError", fmt.Errorf("read Seed %q: %w", r.SeedName, err))
 	}
 	if installation.Spec.DeploymentRef == nil {
-		o.invalid, o.invalidReason = errNoChart, "ChartInformationInvalid"
-		return nil, reconcile.TerminalError(errNoChart)
+		return nil, reconcile.TerminalError(o.fail("ChartInformationInvalid", errNoChart))
 	}
 	deployment := &corev1v1.ControllerDeployment{}
 	if err := r.Garden.Get(ctx, client.ObjectKey{Name: installation.Spec.DeploymentRef.Name}, deployment); err != nil {
-		err = fmt.Errorf("read ControllerDeployment %q: %w", installation.Spec.DeploymentRef.Name, err)
-		o.invalid, o.invalidReason = err, "ChartInformationInvalid"
-		return nil, err
+		return nil, o.fail("ChartInformationInvalid",
+			fmt.Errorf("read ControllerDeployment %q: %w", installation.Spec.DeploymentRef.Name, err))
 	}
 	pulled, err := r.chart(ctx, installation, deployment)
 	if err != nil {
-		o.invalid, o.invalidReason = err, reasonNotPulled
-		return nil, err
+		return nil, o.fail(reasonNotPulled, err)
 	}
 	if pulled.Stale != nil {
 		// The extension stays usable, with changes of its values, and operators see that its chart may be outdated.
-		o.invalid, o.invalidReason = pulled.Stale, reasonNotPulled
+		_ = o.fail(reasonNotPulled, pulled.Stale)
 	}
 	values, err := r.values(ctx, deployment)
 	if err != nil {
-		o.invalid, o.invalidReason = err, "RenderingHelmValuesFailed"
-		return nil, err
+		return nil, o.fail("RenderingHelmValuesFailed", err)
 	}
 	o.secretValues = values.public != nil
 	access, err := r.access(ctx, installation, deployment)
 	if err != nil {
-		return nil, err
+		return nil, o.fail("GardenAccessError", err)
 	}
 	capabilities, err := r.Capabilities(ctx)
 	if err != nil {
-		return nil, err
+		return nil, o.fail("CapabilitiesReadError", err)
 	}
 	identity, err := r.GardenIdentity(ctx)
 	if err != nil {
-		return nil, err
+		return nil, o.fail("GardenIdentityReadError", err)
 	}
 	objects, err := renderPublic(values, func(values map[string]any) ([]client.Object, error) {
 		return render(pulled.Archive, installation, registration, values, seed, identity, r.FeatureGates, capabilities,
 			access)
 	})
 	if err != nil {
-		o.invalid, o.invalidReason = err, "ChartCannotBeRendered"
-		return nil, reconcile.TerminalError(err)
+		return nil, reconcile.TerminalError(o.fail("ChartCannotBeRendered", err))
 	}
 	if access == nil {
-		return objects, r.endAccess(ctx, installation)
+		if err := r.endAccess(ctx, installation); err != nil {
+			return nil, o.fail("GardenAccessError", err)
+		}
 	}
 	return objects, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -206,5 +207,106 @@ func TestRegistryIsAway(t *testing.T) {
 	w.wantCondition(conditionValid, corev1beta1.ConditionFalse, "OCIChartCannotBePulled", "403")
 	if got := w.stored(); !strings.Contains(got, "note: second") {
 		t.Errorf("the extension is changed to\n%s", got)
+	}
+}
+
+// TestFailuresAreReported: whatever keeps an extension from being installed is in its conditions. What is installed
+// stays, and so do the conditions about it.
+func TestFailuresAreReported(t *testing.T) {
+	fails := errors.New("it does not answer")
+	read := func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return fails }
+	apply := func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+		return fails
+	}
+	plain, secret := `{"color": "red"}`, `{"color": "{{ .resources.login.data.color }}"}`
+	for name, tc := range map[string]struct {
+		seed   interceptor.Funcs
+		change func(*Reconciler)
+		values string
+		reason string
+		text   string
+	}{
+		"objects of the extension cannot be read": {
+			interceptor.Funcs{List: read}, nil, plain, "ExtensionObjectsReadError", "it does not answer",
+		},
+		"the capabilities of the seed cannot be read": {
+			interceptor.Funcs{}, func(r *Reconciler) {
+				r.Capabilities = func(context.Context) (chart.Capabilities, error) { return chart.Capabilities{}, fails }
+			}, plain, "CapabilitiesReadError", "it does not answer",
+		},
+		"the identity of the garden cannot be read": {
+			interceptor.Funcs{}, func(r *Reconciler) {
+				r.GardenIdentity = func(context.Context) (string, error) { return "", fails }
+			}, plain, "GardenIdentityReadError", "it does not answer",
+		},
+		"the ManagedResource cannot be applied": {
+			interceptor.Funcs{Apply: apply}, nil, plain, "ManagedResourceApplyError", "it does not answer",
+		},
+		"the ManagedResource with values of a Secret cannot be applied": {
+			interceptor.Funcs{Apply: apply}, nil, secret, "ManagedResourceApplyError", "the error is left out",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			login := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "login"},
+				Data:       map[string][]byte{"color": []byte("sesame")},
+			}
+			w := newWorld(t, &corev1v1.HelmControllerDeployment{
+				RawChart: noted(t, "first"), Values: &runtime.RawExtension{Raw: []byte(tc.values)},
+			}, tc.seed, login)
+			if tc.values == secret {
+				w.deployment.Resources = []corev1v1.NamedResourceReference{{
+					Name:        "login",
+					ResourceRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "v1", Kind: "Secret", Name: login.Name},
+				}}
+				if err := w.r.Garden.Update(t.Context(), w.deployment); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.change != nil {
+				tc.change(w.r)
+			}
+			installed := corev1beta1.Condition{
+				Type: conditionInstalled, Status: corev1beta1.ConditionTrue, Reason: "Before",
+			}
+			w.installation.Status.Conditions = []corev1beta1.Condition{installed}
+			if err := w.r.Garden.Status().Update(t.Context(), w.installation); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.reconcile(); !errors.Is(err, fails) {
+				t.Errorf("the error is %v, want %v, so that it is tried again", err, fails)
+			}
+			w.wantCondition(conditionValid, corev1beta1.ConditionFalse, tc.reason, tc.text)
+			w.wantCondition(conditionInstalled, corev1beta1.ConditionTrue, "Before", "")
+		})
+	}
+}
+
+// TestLargeCharts: what a chart renders to may be larger than a Secret, if it fits when compressed.
+func TestLargeCharts(t *testing.T) {
+	text := strings.Repeat("A field of a large definition. ", 40_000)
+	for name, tc := range map[string]struct {
+		template string
+		valid    corev1beta1.ConditionStatus
+		reason   string
+	}{
+		"text": {text, corev1beta1.ConditionTrue, "RegistrationValid"},
+		"random data": {
+			`{{ range until 1600 }}{{ randAlphaNum 1000 }}{{ end }}`, corev1beta1.ConditionFalse, "ChartCannotBeRendered",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, &corev1v1.HelmControllerDeployment{RawChart: noted(t, tc.template), Values: colored("red")},
+				interceptor.Funcs{})
+			if err := w.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			w.wantCondition(conditionValid, tc.valid, tc.reason, "")
+			if tc.valid == corev1beta1.ConditionFalse {
+				w.wantCondition(conditionValid, tc.valid, tc.reason, "at most 1048576")
+			} else {
+				w.wantCondition(conditionInstalled, corev1beta1.ConditionFalse, "InstallationPending", "")
+			}
+		})
 	}
 }
