@@ -35,7 +35,7 @@ type observed struct {
 }
 
 // fail stores why the newest chart or values are not used, and returns it. Shoots continue to use what is installed,
-// which the other conditions are about: a passing error, perhaps the last before a deletion, must not keep them from it.
+// which the other conditions are about: a passing error, even the last before a deletion, must not keep them from it.
 func (o *observed) fail(reason string, err error) error {
 	o.invalid, o.invalidReason = err, reason
 	return err
