@@ -68,17 +68,8 @@ var leaves = predicate.Funcs{
 
 // ofShoot returns the Bastions of a Shoot.
 func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
-	list := &operationsv1alpha1.BastionList{}
-	if err := r.Garden.List(ctx, list, client.InNamespace(shoot.GetNamespace()),
-		client.MatchingFields{indexShoot: shoot.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "Failed to list Bastions", "Shoot", shoot.GetName())
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kube.RequestsFor(ctx, r.Garden, &operationsv1alpha1.BastionList{}, client.InNamespace(shoot.GetNamespace()),
+		client.MatchingFields{indexShoot: shoot.GetName()}, client.UnsafeDisableDeepCopy)
 }
 
 // Reconcile deletes a Bastion, or looks at it again when it expires.

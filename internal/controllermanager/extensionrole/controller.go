@@ -66,17 +66,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 
 // all returns the roles that are bound.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	roles := &rbacv1.ClusterRoleList{}
-	if err := r.Garden.List(ctx, roles, client.MatchingLabels{LabelCustom: "true"},
-		client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ClusterRoles")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range roles.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&roles.Items[i])})
-	}
-	return out
+	return kube.RequestsFor(ctx, r.Garden, &rbacv1.ClusterRoleList{}, client.MatchingLabels{LabelCustom: "true"},
+		client.UnsafeDisableDeepCopy)
 }
 
 // ofBinding returns the role of a binding.

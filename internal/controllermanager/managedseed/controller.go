@@ -24,6 +24,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	seedmanagementv1alpha1 "hortus.dev/hortus/api/seedmanagement/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 // IndexShoot finds ManagedSeeds by the name of their Shoot.
@@ -74,17 +75,9 @@ var moved = predicate.Funcs{
 
 // ofShoot returns the ManagedSeed of a Shoot.
 func (r *Reconciler) ofShoot(ctx context.Context, shoot client.Object) []reconcile.Request {
-	var list seedmanagementv1alpha1.ManagedSeedList
-	if err := r.Garden.List(ctx, &list, client.InNamespace(shoot.GetNamespace()),
-		client.MatchingFields{IndexShoot: shoot.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ManagedSeeds", "Shoot", shoot.GetName())
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kube.RequestsFor(ctx, r.Garden, &seedmanagementv1alpha1.ManagedSeedList{},
+		client.InNamespace(shoot.GetNamespace()), client.MatchingFields{IndexShoot: shoot.GetName()},
+		client.UnsafeDisableDeepCopy)
 }
 
 // Reconcile compares the labels of a ManagedSeed and of its Seed with the Seeds that run the Shoot.

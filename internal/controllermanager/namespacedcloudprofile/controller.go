@@ -52,17 +52,8 @@ func Parent(o client.Object) []string {
 
 // children returns the NamespacedCloudProfiles of a CloudProfile.
 func (r *Reconciler) children(ctx context.Context, parent client.Object) []reconcile.Request {
-	var list corev1beta1.NamespacedCloudProfileList
-	if err := r.Garden.List(ctx, &list, client.MatchingFields{IndexParent: parent.GetName()},
-		client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to list NamespacedCloudProfiles", "CloudProfile", parent.GetName())
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kube.RequestsFor(ctx, r.Garden, &corev1beta1.NamespacedCloudProfileList{},
+		client.MatchingFields{IndexParent: parent.GetName()}, client.UnsafeDisableDeepCopy)
 }
 
 // Reconcile renders one profile.

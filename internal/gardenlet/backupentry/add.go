@@ -20,6 +20,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
+	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -72,16 +73,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, seed cluster.Cluster, concur
 }
 
 func entriesBy(ctx context.Context, cache client.Reader, index, value string) []reconcile.Request {
-	list := &corev1beta1.BackupEntryList{}
-	if err := cache.List(ctx, list, client.MatchingFields{index: value}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to find BackupEntries", "index", index, "value", value)
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
+	return kube.RequestsFor(ctx, cache, &corev1beta1.BackupEntryList{}, client.MatchingFields{index: value})
 }
 
 // relevantUpdates pass changes of the spec, requests, which change the generation, and a change of the responsible

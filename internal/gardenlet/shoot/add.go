@@ -28,6 +28,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	resourcesv1alpha1 "hortus.dev/hortus/api/resources/v1alpha1"
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
+	"hortus.dev/hortus/internal/kube"
 )
 
 const (
@@ -85,19 +86,11 @@ var emergencyEnds = predicate.Funcs{
 
 // ofSeed returns the Shoots of this gardenlet's Seed.
 func (r *Reconciler) ofSeed(cache client.Reader) handler.MapFunc {
-	return func(ctx context.Context, seed client.Object) (requests []reconcile.Request) {
+	return func(ctx context.Context, seed client.Object) []reconcile.Request {
 		if seed.GetName() != r.SeedName {
 			return nil
 		}
-		shoots := &corev1beta1.ShootList{}
-		if err := cache.List(ctx, shoots, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Shoots of the Seed")
-			return nil
-		}
-		for i := range shoots.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&shoots.Items[i])})
-		}
-		return requests
+		return kube.RequestsFor(ctx, cache, &corev1beta1.ShootList{}, client.UnsafeDisableDeepCopy)
 	}
 }
 

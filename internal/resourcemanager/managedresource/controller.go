@@ -90,17 +90,8 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, targetMetadata cache.Cache) 
 
 // ofSecret returns the ManagedResources that name a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, secret client.Object) []reconcile.Request {
-	var list resourcesv1alpha1.ManagedResourceList
-	if err := r.Source.List(ctx, &list, client.InNamespace(secret.GetNamespace()),
-		client.MatchingFields{indexSecret: secret.GetName()}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ManagedResources", "Secret", client.ObjectKeyFromObject(secret))
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kube.RequestsFor(ctx, r.Source, &resourcesv1alpha1.ManagedResourceList{},
+		client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexSecret: secret.GetName()})
 }
 
 // finalizer is the mark of the resource-manager of a class.

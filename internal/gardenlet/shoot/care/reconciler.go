@@ -109,16 +109,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, concurrency int, resumed <-c
 // all returns the Shoots of the seed for whatever has happened.
 func all(cache client.Reader) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
-		shoots := &corev1beta1.ShootList{}
-		if err := cache.List(ctx, shoots, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Failed to list Shoots")
-			return nil
-		}
-		requests := make([]reconcile.Request, len(shoots.Items))
-		for i := range shoots.Items {
-			requests[i].NamespacedName = client.ObjectKeyFromObject(&shoots.Items[i])
-		}
-		return requests
+		return kube.RequestsFor(ctx, cache, &corev1beta1.ShootList{}, client.UnsafeDisableDeepCopy)
 	}
 }
 
