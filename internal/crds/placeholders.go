@@ -1,6 +1,7 @@
 package crds
 
 import (
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,7 +13,7 @@ import (
 const LabelPlaceholder = "hortus.dev/placeholder"
 
 // placeholderText is what kubectl explain shows.
-const placeholderText = "Kept as it is, without effect: no operator that acts on it is part of this seed. " +
+const placeholderText = "Kept as it is, without effect: no operator that acts on it is part of this cluster. " +
 	"The definition exists for the charts of extensions; fields are not checked."
 
 // approvalAutoscaler names the review of the vertical autoscaler's API. Kubernetes requires it of groups that end in
@@ -48,7 +49,7 @@ var monitoring = []string{"prometheus-operator"}
 
 // groups are those whose kinds charts and actuators of extensions create or change.
 var groups = []group{
-	{name: "autoscaling.k8s.io", versions: []string{"v1", "v1beta2"}, approval: approvalAutoscaler, kinds: []kind{
+	{name: GroupVerticalAutoscaler, versions: []string{"v1", "v1beta2"}, approval: approvalAutoscaler, kinds: []kind{
 		{namespaced, "VerticalPodAutoscaler", "verticalpodautoscalers", "vpa", true},
 		{namespaced, "VerticalPodAutoscalerCheckpoint", "verticalpodautoscalercheckpoints", "vpacheckpoint", true},
 	}},
@@ -102,6 +103,16 @@ func Placeholders() []*apiextensionsv1.CustomResourceDefinition {
 		}
 	}
 	return out
+}
+
+// GroupVerticalAutoscaler has the kinds of the vertical pod autoscaler.
+const GroupVerticalAutoscaler = "autoscaling.k8s.io"
+
+// PlaceholdersOf returns those of [Placeholders] that are in a group.
+func PlaceholdersOf(group string) []*apiextensionsv1.CustomResourceDefinition {
+	return slices.DeleteFunc(Placeholders(), func(d *apiextensionsv1.CustomResourceDefinition) bool {
+		return d.Spec.Group != group
+	})
 }
 
 func placeholder(g group, k kind) *apiextensionsv1.CustomResourceDefinition {

@@ -33,7 +33,7 @@ type Kubernetes struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 	// verticalPodAutoscaler holds settings of the vertical pod autoscaler, which sizes pods. No effect here: there is
-	// none.
+	// none. If it is enabled, its kinds are defined in the Shoot for objects of extensions, and nothing acts on them.
 	// +optional
 	VerticalPodAutoscaler *VerticalPodAutoscaler `json:"verticalPodAutoscaler,omitempty"`
 	// etcd bounds the resources of the control plane's etcd. No effect here: nothing scales it.

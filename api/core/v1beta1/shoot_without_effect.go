@@ -37,7 +37,7 @@ func withoutEffect(shoot *Shoot) []string {
 	kubernetes := &spec.Kubernetes
 	warn(kubernetes.ClusterAutoscaler != nil, "spec.kubernetes.clusterAutoscaler", noAutoscaler)
 	warn(kubernetes.VerticalPodAutoscaler != nil && kubernetes.VerticalPodAutoscaler.Enabled,
-		"spec.kubernetes.verticalPodAutoscaler", noVPA)
+		"spec.kubernetes.verticalPodAutoscaler", noVPA+"; its kinds are defined in the Shoot, and nothing acts on them")
 	warn(kubernetes.ETCD != nil, "spec.kubernetes.etcd", noVPA)
 	if server := kubernetes.KubeAPIServer; server != nil {
 		const path = "spec.kubernetes.kubeAPIServer"

@@ -5663,7 +5663,7 @@ func schema_hortus_api_core_v1beta1_Kubernetes(ref common.ReferenceCallback) com
 					},
 					"verticalPodAutoscaler": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verticalPodAutoscaler holds settings of the vertical pod autoscaler, which sizes pods. No effect here: there is none.",
+							Description: "verticalPodAutoscaler holds settings of the vertical pod autoscaler, which sizes pods. No effect here: there is none. If it is enabled, its kinds are defined in the Shoot for objects of extensions, and nothing acts on them.",
 							Ref:         ref(v1beta1.VerticalPodAutoscaler{}.OpenAPIModelName()),
 						},
 					},

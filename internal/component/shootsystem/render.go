@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,8 @@ type Values struct {
 	Info map[string]string
 	// Workers reports whether there are nodes.
 	Workers bool
+	// Definitions of kinds, for objects of extensions in a Shoot without an operator that acts on them.
+	Definitions []*apiextensionsv1.CustomResourceDefinition
 }
 
 // Namespaces returns the Namespace kube-system with the label by which webhooks exclude it.
@@ -73,6 +76,7 @@ func Render(v Values) []client.Object {
 		component.BindClusterRole("gardener.cloud:viewers", viewerRole, component.Group(GroupViewers),
 			component.Group(GroupProjectViewers)),
 	}
+	objects = append(objects, placeholders(v.Definitions)...)
 	if !v.Workers {
 		return objects
 	}

@@ -31,10 +31,13 @@ func injected(want *unstructured.Unstructured, o mergeOptions) *unstructured.Uns
 		resourcesv1alpha1.LabelManagedBy: resourcesv1alpha1.ManagedByGardener,
 	})
 	u.SetLabels(union(u.GetLabels(), labels))
+	description := "This object is managed. Changes to it are undone; change the ManagedResource named in the origin " +
+		"annotation instead."
+	if isTrue(u.GetAnnotations(), resourcesv1alpha1.AnnotationIgnore) {
+		description = "This object was created for the ManagedResource named in the origin annotation. Changes to it are kept."
+	}
 	u.SetAnnotations(union(u.GetAnnotations(), map[string]string{
-		resourcesv1alpha1.AnnotationOrigin: o.origin,
-		resourcesv1alpha1.AnnotationDescription: "This object is managed. Changes to it are undone; change the ManagedResource " +
-			"named in the origin annotation instead.",
+		resourcesv1alpha1.AnnotationOrigin: o.origin, resourcesv1alpha1.AnnotationDescription: description,
 	}))
 	for _, path := range templatePaths(u) {
 		addNestedLabels(u.Object, labels, slices.Concat(path, []string{"metadata", "labels"})...)

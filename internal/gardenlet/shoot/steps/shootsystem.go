@@ -4,9 +4,13 @@ import (
 	"context"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/component/machinecontrollermanager"
 	"hortus.dev/hortus/internal/component/resourcemanager"
 	"hortus.dev/hortus/internal/component/shootsystem"
+	"hortus.dev/hortus/internal/crds"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/secretsmanager"
 )
@@ -35,6 +39,7 @@ var ShootSystem = &flow.Step[*Scope]{
 func ensureShootSystem(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
 	objects := shootsystem.Render(shootsystem.Values{
 		ClusterIdentity: clusterIdentity(s), Info: shootInfo(s), Workers: !s.Workerless(),
+		Definitions: definitions(s.Shoot),
 	})
 	if !s.Workerless() {
 		ca, err := secrets.Bundle(nameCA)
@@ -45,6 +50,15 @@ func ensureShootSystem(ctx context.Context, s *Values, seed *Seed, secrets Secre
 		objects = append(objects, machinecontrollermanager.ShootAccess()...)
 	}
 	return flow.Done(), seed.applyShootResource(ctx, shootsystem.ResourceName, objects)
+}
+
+// definitions are those of the vertical pod autoscaler if the user has enabled it. None runs in the Shoot, but
+// extensions read the field, too, and create objects of its kinds then.
+func definitions(shoot *corev1beta1.Shoot) []*apiextensionsv1.CustomResourceDefinition {
+	if a := shoot.Spec.Kubernetes.VerticalPodAutoscaler; a == nil || !a.Enabled {
+		return nil
+	}
+	return crds.PlaceholdersOf(crds.GroupVerticalAutoscaler)
 }
 
 // shootInfo describes the Shoot to what runs in it. Keys are those of the contract.

@@ -45,3 +45,26 @@ func TestShootInfo(t *testing.T) {
 		t.Errorf("shootInfo() mismatch (-want +got):\n%s", diff)
 	}
 }
+
+func TestDefinitions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		autoscaler *corev1beta1.VerticalPodAutoscaler
+		want       []string
+	}{
+		"the autoscaler is not set":  {nil, nil},
+		"the autoscaler is disabled": {&corev1beta1.VerticalPodAutoscaler{}, nil},
+		"the autoscaler is enabled": {&corev1beta1.VerticalPodAutoscaler{Enabled: true}, []string{
+			"verticalpodautoscalers.autoscaling.k8s.io", "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
+		}},
+	} {
+		shoot := &corev1beta1.Shoot{}
+		shoot.Spec.Kubernetes.VerticalPodAutoscaler = tc.autoscaler
+		var got []string
+		for _, d := range definitions(shoot) {
+			got = append(got, d.Name)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: definitions() mismatch (-want +got):\n%s", name, diff)
+		}
+	}
+}
