@@ -336,6 +336,7 @@ func (m *managers) addControllers(ctx context.Context, c *config.GardenletConfig
 			CABundle: token.CABundleOf(m.access.Config),
 			Confined: &token.Confinement{
 				Namespace: corev1beta1.SeedNamespacePrefix + c.SeedConfig.Name,
+				Events:    m.seed.GetEventRecorder("gardenlet"),
 				Labels: (&controllerinstallation.TokenPolicy{
 					Garden: m.garden.GetClient(), Seed: m.seedDirect, SeedName: c.SeedConfig.Name,
 				}).Labels,

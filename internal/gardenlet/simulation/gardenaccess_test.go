@@ -29,7 +29,7 @@ func TestSimulateGardenAccess(t *testing.T) {
 			r := &token.Reconciler{
 				Source: seed.GetClient(), Target: p.In(garden).Direct(), Clock: w.Clock(), Jitter: func() float64 { return 0.5 },
 				Class: resourcesv1alpha1.ClassGarden, Confined: &token.Confinement{
-					Namespace: "seed-a",
+					Namespace: "seed-a", Events: seed.GetEventRecorder("gardenlet"),
 					Labels: (&controllerinstallation.TokenPolicy{
 						Garden: p.In(garden).Direct(), Seed: seed.Direct(), SeedName: "a",
 					}).Labels,

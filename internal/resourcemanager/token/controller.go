@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -65,6 +66,10 @@ type Confinement struct {
 	// Labels returns labels of the ServiceAccount that a Secret names, which override those in the Secret's annotation;
 	// an error if the Secret may not have its tokens.
 	Labels func(ctx context.Context, secret *corev1.Secret) (map[string]string, error)
+	// Events are for the authors of Secrets, who do not read the log: they say why a Secret gets no token.
+	Events events.EventRecorder
+
+	refusals refusals
 }
 
 // Reconciler keeps tokens in the Secrets that request one.
@@ -115,6 +120,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, secret *corev1.Secret) (reco
 	if secret.DeletionTimestamp != nil || !responsible(secret, r.Class) {
 		return reconcile.Result{}, nil
 	}
+	result, err := r.renew(ctx, secret)
+	if r.Confined != nil && errors.Is(err, reconcile.TerminalError(nil)) {
+		r.Confined.refuse(ctx, secret, err, r.Clock.Now())
+		return reconcile.Result{RequeueAfter: checkPeriod}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) renew(ctx context.Context, secret *corev1.Secret) (reconcile.Result, error) {
 	now := r.Clock.Now()
 	inTarget, err := r.targetSecret(ctx, secret)
 	if err != nil {

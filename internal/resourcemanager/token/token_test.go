@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -328,6 +329,54 @@ func TestRenewalAfter(t *testing.T) {
 	}
 }
 
+// Authors of Secrets see why they get no token, once an hour and whenever the reason changes.
+func TestRefusalsAreEvents(t *testing.T) {
+	f := newFixture(t, func(s *corev1.Secret) { s.UID = "1" })
+	recorder := events.NewFakeRecorder(10)
+	long := strings.Repeat("ä", 1000)
+	refusal := ""
+	f.r.Confined = &Confinement{
+		Namespace: "seed-a", Events: recorder,
+		Labels: func(context.Context, *corev1.Secret) (map[string]string, error) {
+			if refusal == "retried" {
+				return nil, errors.New(refusal)
+			}
+			return nil, reconcile.TerminalError(errors.New(refusal))
+		},
+	}
+	for _, step := range []struct {
+		name, refusal string
+		after         time.Duration
+		want          string // In the event; empty: there is none.
+	}{
+		{"the first refusal", "of another", 0, "Warning TokenRefused of another"},
+		{"a retry", "of another", time.Minute, ""},
+		{"another reason", "no extension", time.Minute, "Warning TokenRefused no extension"},
+		{"the same an hour later", "no extension", time.Hour, "Warning TokenRefused no extension"},
+		{"no refusal, but an error that is tried again", "retried", time.Hour, ""},
+		{"a long reason", long, time.Minute, "Warning TokenRefused " + long[:maxNote]},
+	} {
+		refusal = step.refusal
+		f.clock.SetTime(f.clock.Now().Add(step.after))
+		_, err := f.r.Reconcile(context.Background(), f.secret())
+		if retried := err != nil; retried != (step.refusal == "retried") {
+			t.Errorf("%s: error %v", step.name, err)
+		}
+		got := ""
+		select {
+		case got = <-recorder.Events:
+		default:
+		}
+		if got != step.want {
+			t.Errorf("%s: the event is %q, want %q", step.name, got, step.want)
+		}
+	}
+	f.r.Confined.Labels = func(context.Context, *corev1.Secret) (map[string]string, error) { return nil, nil }
+	if f.reconcile(); string(f.secret().Data[dataToken]) != "token-1" {
+		t.Errorf("token %q after the refusals, want token-1", f.secret().Data[dataToken])
+	}
+}
+
 // A gardenlet serves Secrets of many authors: they do not choose whose tokens they get, and write nothing to the
 // garden.
 func TestConfinedTokens(t *testing.T) {
@@ -338,7 +387,8 @@ func TestConfinedTokens(t *testing.T) {
 					t.Errorf("labels for Secret %s/%s", secret.Namespace, secret.Name)
 				}
 				return labels, err
-			}}
+			},
+			Events: events.NewFakeRecorder(10)}
 	}
 	account := func(f *fixture, namespace, name string) (*corev1.ServiceAccount, error) {
 		found := &corev1.ServiceAccount{}
@@ -417,8 +467,8 @@ func TestConfinedTokens(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		f, refusal := newFixture(t), reconcile.TerminalError(errors.New("of another"))
 		confine(f, nil, refusal)
-		if _, err := f.r.Reconcile(context.Background(), f.secret()); err != refusal || len(f.requested) > 0 {
-			t.Errorf("error %v, %d requests; want %v, 0", err, len(f.requested), refusal)
+		if got := f.reconcile().RequeueAfter; got != time.Hour || len(f.requested) > 0 {
+			t.Errorf("checked after %v, %d requests; want 1h, 0", got, len(f.requested))
 		}
 		accounts := &corev1.ServiceAccountList{}
 		if err := f.target.List(context.Background(), accounts); err != nil || len(accounts.Items) > 0 {
