@@ -26,7 +26,7 @@ func Decode[T any](o *Object, into func() T) (T, []Problem) {
 		return result, o.withLines([]Problem{{Type: TypeMalformed, Message: reason(err.Error())}})
 	}
 	problems := strictProblems(strict) // Fields that are duplicate in JSON.
-	s := search{decode: func(fields map[string]any) error { return unmarshal(fields, into()) }}
+	s := search{decode: func(fields map[string]any) error { return Unmarshal(fields, into()) }}
 	s.below(fields, "", func(value any) map[string]any {
 		alone, _ := value.(map[string]any)
 		return alone
@@ -50,7 +50,8 @@ func (o *Object) withLines(problems []Problem) []Problem {
 	return problems
 }
 
-func unmarshal(fields map[string]any, into any) error {
+// Unmarshal reads fields into an object without problems of their own: unknown fields are ignored.
+func Unmarshal(fields map[string]any, into any) error {
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return err

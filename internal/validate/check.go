@@ -2,7 +2,6 @@ package validate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/api/validation"
@@ -109,7 +107,7 @@ func (c *checker) addProfile(d document) {
 		return
 	}
 	read := &corev1beta1.CloudProfile{}
-	if unmarshal(d.fields, read) != nil {
+	if manifest.Unmarshal(d.fields, read) != nil {
 		return
 	}
 	corev1beta1.SetDefaultsCloudProfile(read)
@@ -124,7 +122,7 @@ func (c *checker) addConfigMap(d document) {
 		return
 	}
 	configMap := &corev1.ConfigMap{}
-	if unmarshal(d.fields, configMap) == nil {
+	if manifest.Unmarshal(d.fields, configMap) == nil {
 		c.configMaps[c.keyOf(d)] = configMap.Data
 	}
 }
@@ -203,10 +201,10 @@ func (c *checker) object(d document, result *Result) []manifest.Problem {
 
 // change returns the stored object and the object after an apply of the manifest.
 func (c *checker) change(
-	kind validation.Kind, manifest, old map[string]any,
+	kind validation.Kind, fields, old map[string]any,
 ) (stored, object validation.Object, err error) {
 	stored = kind.New()
-	if err := unmarshal(old, stored); err != nil {
+	if err := manifest.Unmarshal(old, stored); err != nil {
 		return nil, nil, fmt.Errorf("read the old manifest: %w", err)
 	}
 	if stored.GetNamespace() == "" && kind.Namespaced {
@@ -216,7 +214,7 @@ func (c *checker) change(
 		stored.SetResourceVersion("1")
 	}
 	kind.SetDefaults(stored)
-	object, err = apply(manifest, old, stored, kind.New)
+	object, err = apply(fields, old, stored, kind.New)
 	if err == nil && object.GetNamespace() == "" && kind.Namespaced {
 		object.SetNamespace(c.options.Namespace)
 	}
@@ -270,14 +268,6 @@ func (c *checker) other(d document, result *Result) []manifest.Problem {
 	}
 	result.Skipped = "not checked: " + result.APIVersion + " is none of our groups"
 	return nil
-}
-
-func unmarshal(fields map[string]any, into any) error {
-	raw, err := json.Marshal(fields)
-	if err != nil {
-		return err
-	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 }
 
 func fieldProblems(errs field.ErrorList) []manifest.Problem {
