@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	joined, installErr := r.install(ctx, gardenlet)
 	if !registered || !joined { // A gardenlet whose Seed is registered reports for itself.
-		err = r.report(ctx, gardenlet, condition(gardenlet, installErr))
+		err = gardenletchart.Report(ctx, r.Garden, gardenlet, condition(gardenlet, installErr), r.Clock.Now())
 	}
 	if joined && forced(gardenlet) {
 		err = errors.Join(err, r.done(ctx, gardenlet))
@@ -295,15 +295,6 @@ func (r *Reconciler) tokens(ctx context.Context, name string) ([]corev1.Secret, 
 		}
 	}
 	return valid, nil
-}
-
-func (r *Reconciler) report(
-	ctx context.Context, gardenlet *seedmanagementv1alpha1.Gardenlet, condition corev1beta1.Condition,
-) error {
-	before, status := gardenlet.DeepCopy(), &gardenlet.Status
-	status.Conditions = corev1beta1.SetCondition(status.Conditions, condition, r.Clock.Now())
-	status.ObservedGeneration = gardenlet.Generation
-	return kube.PatchSharedStatus(ctx, r.Garden, gardenlet, before)
 }
 
 // done removes the request to install the gardenlet again.

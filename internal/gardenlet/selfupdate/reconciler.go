@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, r.release(ctx)
 	}
 	waits, err := r.update(ctx, gardenlet)
-	reportErr := r.report(ctx, gardenlet, reconciled(waits, err))
+	reportErr := gardenletchart.Report(ctx, r.Garden, gardenlet, reconciled(waits, err), r.Clock.Now())
 	if errors.As(err, new(invalid)) {
 		ctrl.LoggerFrom(ctx).V(1).Info("The gardenlet cannot be rendered", "reason", err.Error()) // The condition reports it.
 		err = nil
@@ -195,15 +195,6 @@ func (r *Reconciler) release(ctx context.Context) error {
 	}
 	r.Charts.Forget(r.SeedName)
 	return nil
-}
-
-func (r *Reconciler) report(
-	ctx context.Context, gardenlet *seedmanagementv1alpha1.Gardenlet, condition corev1beta1.Condition,
-) error {
-	before, status := gardenlet.DeepCopy(), &gardenlet.Status
-	status.Conditions = corev1beta1.SetCondition(status.Conditions, condition, r.Clock.Now())
-	status.ObservedGeneration = gardenlet.Generation
-	return kube.PatchSharedStatus(ctx, r.Garden, gardenlet, before)
 }
 
 // reconciled is whether the gardenlet is as the Gardenlet says. waits is what that waits for; empty for nothing.
