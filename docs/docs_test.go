@@ -273,6 +273,50 @@ func TestIsNamed(t *testing.T) {
 	}
 }
 
+// TestArchitectureListsAllFolders: each folder below internal, local and test, and each API group, has a row.
+func TestArchitectureListsAllFolders(t *testing.T) {
+	rows := map[string]bool{}
+	folder := regexp.MustCompile("`((?:internal|local|test)/[a-z0-9]+)[`/]")
+	groups := ""
+	for line := range strings.Lines(documents(t)["docs/architecture.md"].prose) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, match := range folder.FindAllStringSubmatch(cells[1], -1) {
+			rows[match[1]] = true
+		}
+		if strings.Contains(cells[1], "`api/`") {
+			groups = cells[2]
+		}
+	}
+	for _, top := range []string{"internal", "local", "test"} {
+		entries, err := os.ReadDir(filepath.Join(repository, top))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			path := top + "/" + entry.Name()
+			if entry.IsDir() && !rows[path] {
+				t.Errorf("docs/architecture.md: %s has no row", path)
+			}
+			delete(rows, path)
+		}
+	}
+	for path := range rows {
+		t.Errorf("docs/architecture.md: %s does not exist", path)
+	}
+	versions, err := filepath.Glob(filepath.Join(repository, "api", "*", "v1*"))
+	if err != nil || len(versions) == 0 {
+		t.Fatalf("API groups: %v, %v", versions, err)
+	}
+	for _, version := range versions {
+		if group := filepath.Base(filepath.Dir(version)); !strings.Contains(groups, "`"+group+"`") {
+			t.Errorf("docs/architecture.md: the row of api/ does not have the group %s", group)
+		}
+	}
+}
+
 func TestFeaturesHaveTests(t *testing.T) {
 	row := regexp.MustCompile(`^\| ([A-Z]\d\d) \|`)
 	seen := map[string]bool{}
