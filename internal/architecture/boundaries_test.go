@@ -61,7 +61,7 @@ func TestPackagesImportOnly(t *testing.T) {
 		{"internal/cloudprofile", "api/...", "every decision about versions builds on it"},
 		{"internal/maintenance", "api/... internal/cloudprofile", "controllers, admission and plans ask it alike"},
 		{"internal/cloudprofile/offer", "api/...", "admission and 'hortus validate' ask it alike"},
-		{"internal/plan", "api/... internal/fleet internal/maintenance internal/cloudprofile",
+		{"internal/plan", "api/... internal/fleet internal/maintenance internal/cloudprofile internal/output",
 			"it calls the same decisions as the controllers, not the controllers"},
 	} {
 		for _, p := range matching(t, boundary.packages) {

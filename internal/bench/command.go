@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/output"
 )
 
 // NewCommand returns 'hortus bench'.
@@ -48,7 +49,7 @@ func (c *common) addFlags(command *cobra.Command) {
 	c.access.AddFlags(command.Flags())
 	f := command.Flags()
 	f.BoolVar(&c.yes, "yes", false, "load the server even if it is neither on this machine nor in its landscape")
-	f.StringVarP(&c.output, "output", "o", "table", "table or json")
+	output.AddFlag(command, &c.output, "table", "json")
 	f.StringVar(&c.file, "json-file", "", "file to write the report to as JSON, too")
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "end the bench after this time")
 }
@@ -73,9 +74,6 @@ Requests are plain JSON, so that two servers of this API can be compared.`,
   hortus bench api --kubeconfig other.yaml --direct https://127.0.0.1:8443 --direct-ca ca.crt --pid 4711`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := checkOutput(c.output); err != nil {
-				return err
-			}
 			ctx, cancel := context.WithTimeout(command.Context(), c.timeout)
 			defer cancel()
 			target, err := c.target(ctx)
@@ -122,9 +120,6 @@ The scheduler runs inside this command, under a name of its own, and places only
 a Seed, and Seeds without a gardenlet. Everything is removed in the end.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := checkOutput(c.output); err != nil {
-				return err
-			}
 			ctx, cancel := context.WithTimeout(command.Context(), c.timeout)
 			defer cancel()
 			target, err := c.target(ctx)
@@ -152,7 +147,7 @@ func newLandscapeCommand() *cobra.Command {
 	var (
 		o       LandscapeOptions
 		local   localSite
-		output  string
+		format  string
 		file    string
 		timeout time.Duration
 	)
@@ -166,9 +161,6 @@ the sum of proportional set sizes; CPU usage is measured while idle. With --fres
 first, with everything in it, and its start is timed.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			if os.Geteuid() != 0 {
 				return errors.New("not root: the memory of all processes can be read only by root, for instance with sudo")
 			}
@@ -180,7 +172,7 @@ first, with everything in it, and its start is timed.`,
 			if err != nil {
 				return err
 			}
-			return showReport(command.OutOrStdout(), output, file, report, report.table)
+			return showReport(command.OutOrStdout(), format, file, report, report.table)
 		},
 	}
 	f := command.Flags()
@@ -191,7 +183,7 @@ first, with everything in it, and its start is timed.`,
 	f.IntVar(&o.Shoots, "shoots", 2, "Shoots to create, one after the other")
 	f.DurationVar(&o.Settle, "settle", 30*time.Second, "time before memory is weighed")
 	f.DurationVar(&o.Period, "period", time.Minute, "time for which idle CPU is watched")
-	f.StringVarP(&output, "output", "o", "table", "table or json")
+	output.AddFlag(command, &format, "table", "json")
 	f.DurationVar(&timeout, "timeout", time.Hour, "end the bench after this time")
 	return command
 }
@@ -200,7 +192,7 @@ func newNeighboursCommand() *cobra.Command {
 	var (
 		o       NeighboursOptions
 		local   localSite
-		output  string
+		format  string
 		file    string
 		timeout time.Duration
 	)
@@ -213,9 +205,6 @@ Shoots without machines are made on one seed. One of them reads and writes now a
 as much as they can. All are deleted in the end. The noisy clients run on the same cores with the lowest priority.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			ctx, cancel := context.WithTimeout(command.Context(), timeout)
 			defer cancel()
 			o.Progress, o.now, o.sleep = progressTo(command.ErrOrStderr()), time.Now, sleep
@@ -223,7 +212,7 @@ as much as they can. All are deleted in the end. The noisy clients run on the sa
 			if err != nil {
 				return err
 			}
-			return showReport(command.OutOrStdout(), output, file, report, report.table)
+			return showReport(command.OutOrStdout(), format, file, report, report.table)
 		},
 	}
 	f := command.Flags()
@@ -231,7 +220,7 @@ as much as they can. All are deleted in the end. The noisy clients run on the sa
 	f.StringVar(&local.stateDir, "state-dir", garden.DefaultStateDir, "folder with the landscape's state")
 	f.IntVar(&o.Noisy, "noisy", 3, "tenants that make noise")
 	f.DurationVar(&o.Period, "period", 20*time.Second, "time for which each kind of noise lasts")
-	f.StringVarP(&output, "output", "o", "table", "table or json")
+	output.AddFlag(command, &format, "table", "json")
 	f.DurationVar(&timeout, "timeout", 30*time.Minute, "end the bench after this time")
 	return command
 }

@@ -18,6 +18,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/garden"
 	"hortus.dev/hortus/internal/manifest"
+	"hortus.dev/hortus/internal/output"
 	"hortus.dev/hortus/internal/plan"
 )
 
@@ -68,19 +69,14 @@ Operations that annotations request, such as rollout-workers, are not shown.`,
 	c.access.AddFlags(cmd.Flags())
 	cmd.Flags().StringSliceVarP(&c.files, "filename", "f", nil, "files, folders or - (standard input) with manifests")
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "garden-dev", "namespace of Shoots whose manifests name none")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
-	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
-	err := errors.Join(cmd.MarkFlagRequired("filename"), cmd.RegisterFlagCompletionFunc("output", formats))
-	if err != nil {
-		panic(err) // The flags are defined above.
+	output.AddFlag(cmd, &c.output, "table", "json", "yaml")
+	if err := cmd.MarkFlagRequired("filename"); err != nil {
+		panic(err) // The flag is defined above.
 	}
 	return cmd
 }
 
 func (c *command) run(cmd *cobra.Command) error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
-	}
 	shoots, err := c.read(cmd.InOrStdin())
 	if err != nil {
 		return err

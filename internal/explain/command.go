@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"hortus.dev/hortus/internal/cli/kubeconfig"
 	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/output"
 	"hortus.dev/hortus/internal/plan"
 )
 
@@ -61,13 +61,9 @@ that of the landscape is used.`,
 	}
 	c.access.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "garden-dev", "namespace of the Shoot's project")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	output.AddFlag(cmd, &c.output, "table", "json", "yaml")
 	cmd.Flags().StringVar(&c.seedKubeconfig, "seed-kubeconfig", "",
 		"kubeconfig of the Seed; empty means that of the landscape of this machine, if it is the right one")
-	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc("output", formats); err != nil {
-		panic(err) // The flag is defined above.
-	}
 	return cmd
 }
 
@@ -100,9 +96,6 @@ func parse(args []string) (targets []target, err error) {
 
 func (c *command) run(cmd *cobra.Command, args []string) error {
 	targets, err := parse(args)
-	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		err = errors.Join(err, fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output))
-	}
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"hortus.dev/hortus/internal/fleet"
+	"hortus.dev/hortus/internal/output"
 	"hortus.dev/hortus/internal/plan"
 )
 
@@ -56,14 +57,11 @@ leaves Shoots stuck or that the API server refuses.`,
 	cmd.Flags().StringSliceVar(&c.with, "with", nil,
 		"check the CloudProfiles of these manifests instead of those of the same name")
 	cmd.Flags().StringVar(&c.at, "at", "", "time to check for, a date or an RFC 3339 time; empty means now")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	output.AddFlag(cmd, &c.output, "table", "json", "yaml")
 	return cmd
 }
 
 func (c *command) run(cmd *cobra.Command, names []string) error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
-	}
 	now := c.clock.Now().UTC().Truncate(time.Second)
 	if c.at != "" {
 		var err error

@@ -15,6 +15,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/output"
 )
 
 // exitDeadEnd is the exit code when the plan has a dead end.
@@ -66,7 +67,7 @@ maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.
 	flags.StringSliceVar(&c.with, "with", nil, "compare with the plan under the CloudProfiles of these manifests")
 	flags.StringVar(&c.at, "at", "", "begin of the plan, a date or an RFC 3339 time; empty means now")
 	flags.StringVar(&c.until, "until", "1y", "end of the plan: a span such as 2y, 6mo, 2w, 90d, or a date or time")
-	flags.StringVarP(&c.output, "output", "o", "table", "table, wide, json, yaml or ics")
+	output.AddFlag(cmd, &c.output, "table", "wide", "json", "yaml", "ics")
 	flags.BoolVar(&c.summary, "summary", false, "count instead of listing Shoots")
 	flags.BoolVar(&c.step, "step", false,
 		"take the next decision about every Shoot at exactly --at, whatever its window, and print JSON lines")
@@ -75,9 +76,6 @@ maintenance controller itself. The exit code is 3 if a Shoot ends in a dead end.
 }
 
 func (c *command) run(cmd *cobra.Command, names []string) error {
-	if !slices.Contains([]string{"table", "wide", "json", "yaml", "ics"}, c.output) {
-		return fmt.Errorf("--output: unsupported value: %q (table, wide, json, yaml, ics)", c.output)
-	}
 	at := c.clock.Now().UTC().Truncate(time.Second)
 	if c.at != "" {
 		var err error

@@ -89,7 +89,7 @@ func TestCommandErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown output":           {[]string{"-o", "xml"}, `--output: unsupported value: "xml"`},
+		"an unknown output":           {[]string{"-o", "xml"}, `invalid argument "xml" for "-o, --output" flag`},
 		"an unknown Shoot":            {[]string{"-f", "testdata/fleet.yaml", "nobody"}, `Shoot "nobody" not found`},
 		"an end before the beginning": {[]string{"--until", "2020-01-01"}, "is before the begin"},
 		"an end that is not a time":   {[]string{"--until", "soon"}, "nor a span"},

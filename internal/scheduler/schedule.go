@@ -11,6 +11,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/fleet"
+	"hortus.dev/hortus/internal/output"
 )
 
 // NewScheduleCommand returns 'hortus schedule', which shows the Seed for each Shoot, and the reasons.
@@ -18,7 +19,7 @@ func NewScheduleCommand() *cobra.Command {
 	source := fleet.Source{Options: reads} // The whole garden: Shoots of other namespaces count, too.
 	var (
 		namespace, strategy string
-		scheduler, output   string
+		scheduler, format   string
 	)
 	command := &cobra.Command{
 		Use:   "schedule [SHOOT...]",
@@ -42,9 +43,6 @@ verdict on a seed that does not fit has all reasons, and the change of the Shoot
 			if err != nil {
 				return err
 			}
-			if output != "table" && output != "json" {
-				return fmt.Errorf("--output: unsupported value: %q (table, json)", output)
-			}
 			f, err := source.Read(command)
 			if err != nil {
 				return err
@@ -62,7 +60,7 @@ verdict on a seed that does not fit has all reasons, and the change of the Shoot
 			if len(results) == 0 {
 				fmt.Fprintln(command.ErrOrStderr(), "No Shoot waits for a seed. Name Shoots to place them as if unassigned.")
 			}
-			return printResults(command.OutOrStdout(), output, results)
+			return printResults(command.OutOrStdout(), format, results)
 		},
 	}
 	source.AddFlags(command)
@@ -71,7 +69,7 @@ verdict on a seed that does not fit has all reasons, and the change of the Shoot
 	f.StringVar(&strategy, "strategy", string(SameRegion), "SameRegion or MinimalDistance")
 	f.StringVar(&scheduler, "scheduler-name", corev1beta1.DefaultSchedulerName,
 		"decide on the Shoots whose spec.schedulerName is this")
-	f.StringVarP(&output, "output", "o", "table", "table or json (one line per Shoot)")
+	output.AddFlag(command, &format, "table", "json")
 	return command
 }
 

@@ -10,6 +10,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/manifest"
+	"hortus.dev/hortus/internal/output"
 )
 
 // invalidError results in the exit code for invalid manifests.
@@ -64,7 +65,7 @@ With --old the manifests are changes of stored objects, which are manifests or w
 	flags.StringSliceVarP(&c.files, "filename", "f", nil,
 		"files, folders or - (standard input) with manifests in YAML or JSON")
 	flags.StringSliceVar(&c.old, "old", nil, "files, folders or - with the stored objects; checks changes")
-	flags.StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	output.AddFlag(cmd, &c.output, "table", "json", "yaml")
 	flags.StringVarP(&c.options.Namespace, "namespace", "n", "default", "namespace of objects that name none")
 	flags.Var(&gatesValue{&c.gates}, "feature-gates",
 		"gates of the API server that differ from their defaults, such as InPlaceNodeUpdates=false")
@@ -75,10 +76,7 @@ With --old the manifests are changes of stored objects, which are manifests or w
 }
 
 func (c *command) run(in io.Reader, out io.Writer) error {
-	write, ok := writers[c.output]
-	if !ok {
-		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
-	}
+	write := writers[c.output]
 	documents, err := manifest.Read(c.files, in, newDocument)
 	if err != nil {
 		return err

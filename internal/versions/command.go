@@ -12,6 +12,7 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/fleet"
 	"hortus.dev/hortus/internal/maintenance"
+	"hortus.dev/hortus/internal/output"
 	"hortus.dev/hortus/internal/plan"
 )
 
@@ -46,15 +47,12 @@ func newCommand(clock clock.PassiveClock) *cobra.Command {
 	flags.StringSliceVar(&c.profiles, "cloudprofile", nil,
 		"only these profiles; NamespacedCloudProfiles are named NAMESPACE/NAME")
 	flags.StringVar(&c.until, "until", "1y", "for a Shoot: how far to look ahead, such as 2y, 6mo, 90d, or a date")
-	flags.StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	output.AddFlag(cmd, &c.output, "table", "json", "yaml")
 	flags.Uint64Var(&c.seed, "jitter-seed", 0, "jitter seed of the maintenance controller, to compute the exact time within each window")
 	return cmd
 }
 
 func (c *command) run(cmd *cobra.Command, args []string) error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
-	}
 	now := c.clock.Now().UTC().Truncate(time.Second)
 	until, err := plan.ParseUntil(c.until, now)
 	if err != nil {

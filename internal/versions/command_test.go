@@ -54,7 +54,7 @@ func TestCommandErrors(t *testing.T) {
 	}{
 		"an unknown Shoot":   {[]string{"nobody"}, `Shoot "nobody" not found`},
 		"an unknown profile": {[]string{"--cloudprofile", "nobody"}, "nobody"},
-		"an unknown output":  {[]string{"-o", "xml"}, `--output: unsupported value: "xml"`},
+		"an unknown output":  {[]string{"-o", "xml"}, `invalid argument "xml" for "-o, --output" flag`},
 		"no span":            {[]string{"rolling", "--until", "soon"}, "--until"},
 		"too many Shoots":    {[]string{"a", "b"}, "at most 1"},
 	} {

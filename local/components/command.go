@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"hortus.dev/hortus/internal/output"
 )
 
 // NewCommand returns "components", which builds the programs of clusters and shows what is built.
@@ -87,7 +89,7 @@ func newListCommand(b *Builder) *cobra.Command {
 			return printStatus(cmd.OutOrStdout(), format, b.Artifacts, all)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or yaml")
+	output.AddFlag(cmd, &format, "table", "json", "yaml")
 	return cmd
 }
 
@@ -134,14 +136,11 @@ func printStatus(out io.Writer, format, artifacts string, all []Status) error {
 func encode(out io.Writer, format string, value any) error {
 	var raw []byte
 	var err error
-	switch format {
-	case "json":
+	if format == "json" {
 		raw, err = json.MarshalIndent(value, "", "  ")
 		raw = append(raw, '\n')
-	case "yaml":
+	} else {
 		raw, err = yaml.Marshal(value)
-	default:
-		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", format)
 	}
 	if err != nil {
 		return fmt.Errorf("encode as %s: %w", format, err)

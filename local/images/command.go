@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"hortus.dev/hortus/internal/output"
 )
 
 // NewCommand returns "images", which packs built programs into images and shows what the layout holds.
@@ -99,7 +101,7 @@ func newListCommand(o *Options) *cobra.Command {
 			return printImages(cmd.OutOrStdout(), format, listing(Names(), stored))
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or yaml")
+	output.AddFlag(cmd, &format, "table", "json", "yaml")
 	return cmd
 }
 
@@ -150,8 +152,6 @@ func printImages(out io.Writer, format string, all []listed) error {
 		raw = append(raw, '\n')
 	case "yaml":
 		raw, err = yaml.Marshal(all)
-	default:
-		return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", format)
 	}
 	if err != nil {
 		return fmt.Errorf("encode as %s: %w", format, err)

@@ -14,6 +14,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/output"
 	"hortus.dev/hortus/local/cloud"
 	"hortus.dev/hortus/local/machineinit/unit"
 )
@@ -28,7 +29,7 @@ type Part struct {
 // NewStatusCommand returns 'hortus status'.
 func NewStatusCommand() *cobra.Command {
 	var o Options
-	var output string
+	var format string
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show the status of the landscape on this machine",
@@ -37,11 +38,11 @@ func NewStatusCommand() *cobra.Command {
 			if err := o.absolute(); err != nil {
 				return err
 			}
-			return printStatus(command.OutOrStdout(), output, Status(command.Context(), o))
+			return printStatus(command.OutOrStdout(), format, Status(command.Context(), o))
 		},
 	}
 	o.addFlags(command)
-	command.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	output.AddFlag(command, &format, "table", "json", "yaml")
 	return command
 }
 
@@ -136,13 +137,11 @@ func printStatus(out io.Writer, format string, parts []Part) error {
 		}
 		_, err = out.Write(data)
 		return err
-	case "table":
-		table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(table, "PART\tSTATE\tDETAIL")
-		for _, p := range parts {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", p.Part, p.State, p.Detail)
-		}
-		return table.Flush()
 	}
-	return fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", format)
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "PART\tSTATE\tDETAIL")
+	for _, p := range parts {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", p.Part, p.State, p.Detail)
+	}
+	return table.Flush()
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -24,6 +23,7 @@ import (
 	backupv1alpha1 "hortus.dev/hortus/api/backup/v1alpha1"
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/output"
 )
 
 // command holds the flags and dependencies that all subcommands share.
@@ -52,20 +52,13 @@ func NewCommand() *cobra.Command {
 func (c *command) addFlags(cmd *cobra.Command) {
 	c.access.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "garden-dev", "namespace of the Shoot's project")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	output.AddFlag(cmd, &c.output, "table", "json", "yaml")
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.ValidArgsFunction = c.completeShoots
-	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc("output", formats); err != nil {
-		panic(err) // The flag is defined above.
-	}
 }
 
 // connect returns a client of the garden.
 func (c *command) connect() (client.WithWatch, error) {
-	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return nil, fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
-	}
 	config, err := c.access.RESTConfig()
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ import (
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/garden"
+	"hortus.dev/hortus/internal/output"
 )
 
 // command holds the flags and dependencies that both commands share.
@@ -66,27 +67,20 @@ func NewDrainCommand() *cobra.Command {
 
 func (c *command) addFlags(cmd *cobra.Command) {
 	c.access.AddFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "table, json or yaml")
+	output.AddFlag(cmd, &c.output, "table", "json", "yaml")
 	cmd.Flags().BoolVar(&c.sourceIsDead, "source-is-dead", false,
 		"declare that the Seed is gone: the destination takes over from the last backup, without the Seed")
 	cmd.Args = cobra.ExactArgs(1)
-	formats := cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
 	seeds := func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, &corev1beta1.SeedList{}, begun)
 	}
-	if err := errors.Join(
-		cmd.RegisterFlagCompletionFunc("output", formats),
-		cmd.RegisterFlagCompletionFunc("to", seeds),
-	); err != nil {
-		panic(err) // The flags are defined by both commands.
+	if err := cmd.RegisterFlagCompletionFunc("to", seeds); err != nil {
+		panic(err) // The flag is defined by both commands.
 	}
 }
 
 // connect returns a client of the garden.
 func (c *command) connect() (client.WithWatch, error) {
-	if !slices.Contains([]string{"table", "json", "yaml"}, c.output) {
-		return nil, fmt.Errorf("--output: unsupported value: %q (table, json, yaml)", c.output)
-	}
 	config, err := c.access.RESTConfig()
 	if err != nil {
 		return nil, err

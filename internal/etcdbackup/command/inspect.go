@@ -3,11 +3,9 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"hortus.dev/hortus/internal/etcdbackup/chain"
 	"hortus.dev/hortus/internal/etcdbackup/keeper"
 	"hortus.dev/hortus/internal/etcdbackup/verify"
+	"hortus.dev/hortus/internal/output"
 	"hortus.dev/hortus/internal/tunnel/certs"
 )
 
@@ -45,20 +44,20 @@ type listedChain struct {
 }
 
 func newListCommand() *cobra.Command {
-	var output string
+	var format string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the backups in the store",
 		Args:  cobra.NoArgs,
 	}
 	flags := addStoreFlags(cmd)
-	addOutput(cmd, &output, "table")
+	output.AddFlag(cmd, &format, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := list(cmd.Context(), flags)
 		if err != nil {
 			return err
 		}
-		return show(cmd.OutOrStdout(), output, l, func(w io.Writer) { table(w, l) })
+		return show(cmd.OutOrStdout(), format, l, func(w io.Writer) { table(w, l) })
 	}
 	return cmd
 }
@@ -110,7 +109,7 @@ func table(w io.Writer, l *listing) {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 func newVerifyCommand() *cobra.Command {
-	var output, tempDir string
+	var format, tempDir string
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Restore the newest chain as a test, into a temporary file",
@@ -118,7 +117,7 @@ func newVerifyCommand() *cobra.Command {
 	}
 	flags := addStoreFlags(cmd)
 	cmd.Flags().StringVar(&tempDir, "temp-dir", "", "folder for the database file; default the system's")
-	addOutput(cmd, &output, "table")
+	output.AddFlag(cmd, &format, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := flags.Open()
 		if err != nil {
@@ -138,7 +137,7 @@ func newVerifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return show(cmd.OutOrStdout(), output, v, func(w io.Writer) {
+		return show(cmd.OutOrStdout(), format, v, func(w io.Writer) {
 			fmt.Fprintln(w, "FULL SNAPSHOT\tDELTAS\tREVISION\tKEYS\tCHECKSUM COMPARED")
 			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%t\n", stamp(c.Full.Created), len(c.Deltas), v.Revision, v.Keys, v.HashCompared)
 		})
@@ -147,7 +146,8 @@ func newVerifyCommand() *cobra.Command {
 }
 
 func newStatusCommand() *cobra.Command {
-	var output, address string
+	var address string
+	format := "yaml"
 	files := &certs.Files{}
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -158,7 +158,7 @@ func newStatusCommand() *cobra.Command {
 	cmd.Flags().StringVar(&files.CA, "ca-file", "/var/etcd/ssl/ca.crt", "PEM bundle of the service's CA")
 	cmd.Flags().StringVar(&files.Cert, "cert-file", "/var/etcd/ssl/client.crt", "PEM client certificate")
 	cmd.Flags().StringVar(&files.Key, "key-file", "/var/etcd/ssl/client.key", "PEM key of the client certificate")
-	addOutput(cmd, &output, "yaml")
+	output.AddFlag(cmd, &format, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		u, err := url.Parse(address)
 		if err != nil || u.Hostname() == "" {
@@ -174,7 +174,7 @@ func newStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return show(cmd.OutOrStdout(), output, s, func(w io.Writer) {
+		return show(cmd.OutOrStdout(), format, s, func(w io.Writer) {
 			fmt.Fprintln(w, "PHASE\tEPOCH\tETCD REVISION\tSAVED REVISION\tBEHIND\tCHAINS\tSIZE\tERROR")
 			message := ""
 			if s.LastError != nil {
@@ -188,17 +188,9 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func addOutput(cmd *cobra.Command, output *string, standard string) {
-	cmd.Flags().StringVarP(output, "output", "o", standard, "output format: table, json, yaml")
-}
-
 // show prints a value in one of the formats.
 func show(out io.Writer, format string, value any, asTable func(io.Writer)) error {
-	switch strings.ToLower(format) {
-	case "table":
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		asTable(w)
-		return w.Flush()
+	switch format {
 	case "json":
 		data, err := json.MarshalIndent(value, "", "  ")
 		if err != nil {
@@ -214,5 +206,7 @@ func show(out io.Writer, format string, value any, asTable func(io.Writer)) erro
 		_, err = out.Write(data)
 		return err
 	}
-	return errors.New("--output: unsupported value: \"" + format + "\" (table, json, yaml)")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	asTable(w)
+	return w.Flush()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hortus.dev/hortus/internal/output"
 	"hortus.dev/hortus/local/cloud"
 )
 
@@ -86,5 +87,5 @@ func (c *client) connect() (*cloud.Client, error) {
 
 // addOutputFlag adds -o to a command.
 func (c *client) addOutputFlag(command *cobra.Command) {
-	command.Flags().StringVarP(&c.output, "output", "o", "table", "output format: table, wide, json or yaml")
+	output.AddFlag(command, &c.output, "table", "wide", "json", "yaml")
 }

@@ -21,14 +21,10 @@ type column[T any] struct {
 
 // printItems writes items in the wanted format.
 func printItems[T any](w io.Writer, format string, items []T, columns []column[T]) error {
-	switch format {
-	case "table", "wide":
-		return printTable(w, items, columns, format == "wide")
-	case "json", "yaml":
+	if format == "json" || format == "yaml" {
 		return printValue(w, format, map[string]any{"items": items})
-	default:
-		return fmt.Errorf("--output: unsupported value: %q (table, wide, json, yaml)", format)
 	}
+	return printTable(w, items, columns, format == "wide")
 }
 
 // printOne writes a single item: as a row, or for JSON and YAML as the object itself.
