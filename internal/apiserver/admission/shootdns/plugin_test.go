@@ -73,7 +73,7 @@ func TestReservedDomains(t *testing.T) {
 		"x.ingress.one.example":                 true,
 		"a.dev.internal.cloud.example.mine.org": false,
 	} {
-		errs := alongsideReserved(domain, reserved)
+		errs := outsideReserved(domain, reserved)
 		if (len(errs) == 1) != want {
 			t.Errorf("%s: %v, want refused %v", domain, errs, want)
 		}
