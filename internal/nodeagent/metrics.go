@@ -52,6 +52,9 @@ func (m *Metrics) failed() {
 
 // counting returns a manager of the same units that counts restarts, for this cause.
 func (m *Metrics) counting(manager units.Manager, cause string) units.Manager {
+	if m == nil {
+		return manager
+	}
 	return countedUnits{Manager: manager, restarts: m.restarts.WithLabelValues(cause)}
 }
 

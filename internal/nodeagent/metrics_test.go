@@ -32,6 +32,9 @@ func TestMetricsCountConfigurationsAndRestarts(t *testing.T) {
 	if err := m.counting(a.units, causeCertificate).Stop(t.Context(), config.ContainerdUnitName); err != nil {
 		t.Fatal(err)
 	}
+	if err := (*Metrics)(nil).counting(a.units, causeRequest).Restart(t.Context(), config.ContainerdUnitName); err != nil {
+		t.Errorf("without metrics: %v", err)
+	}
 	const want = `
 # HELP hortus_node_agent_configurations_total Operating system configurations by result: applied, or failed and retried.
 # TYPE hortus_node_agent_configurations_total counter

@@ -18,7 +18,8 @@ type mergeOptions struct {
 	injectLabels         map[string]string
 	overwriteLabels      bool
 	overwriteAnnotations bool
-	// corrects: all was applied before, so that somebody else has changed what differs.
+	// corrects: all was applied before, so that somebody else has changed what differs, or this program applies it
+	// differently since it was updated.
 	corrects bool
 }
 
