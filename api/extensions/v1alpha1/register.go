@@ -25,20 +25,10 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion,
-		&BackupBucket{}, &BackupBucketList{},
-		&BackupEntry{}, &BackupEntryList{},
-		&Bastion{}, &BastionList{},
-		&Cluster{}, &ClusterList{},
-		&ContainerRuntime{}, &ContainerRuntimeList{},
-		&ControlPlane{}, &ControlPlaneList{},
-		&DNSRecord{}, &DNSRecordList{},
-		&Extension{}, &ExtensionList{},
-		&Infrastructure{}, &InfrastructureList{},
-		&Network{}, &NetworkList{},
-		&OperatingSystemConfig{}, &OperatingSystemConfigList{},
-		&Worker{}, &WorkerList{},
-	)
+	scheme.AddKnownTypes(SchemeGroupVersion, &Cluster{}, &ClusterList{})
+	for _, kind := range Kinds {
+		scheme.AddKnownTypes(SchemeGroupVersion, kind.New(), kind.NewList())
+	}
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

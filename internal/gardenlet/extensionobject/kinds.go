@@ -13,41 +13,23 @@ import (
 )
 
 // Kind is a kind of extension object in control plane namespaces.
-type Kind struct {
-	Name    string
-	New     func() extensionsv1alpha1.Object
-	NewList func() client.ObjectList
-}
+type Kind struct{ extensionsv1alpha1.Kind }
 
-// Kinds lists all such kinds. Which extension objects the gardenlet watches, checks, migrates, saves and deletes
-// follows from this table. The order is that of a deletion without waiting: dependents come first.
-var Kinds = []Kind{
-	kind[extensionsv1alpha1.Worker, extensionsv1alpha1.WorkerList](),
-	kind[extensionsv1alpha1.OperatingSystemConfig, extensionsv1alpha1.OperatingSystemConfigList](),
-	kind[extensionsv1alpha1.Network, extensionsv1alpha1.NetworkList](),
-	kind[extensionsv1alpha1.ContainerRuntime, extensionsv1alpha1.ContainerRuntimeList](),
-	kind[extensionsv1alpha1.ControlPlane, extensionsv1alpha1.ControlPlaneList](),
-	kind[extensionsv1alpha1.Extension, extensionsv1alpha1.ExtensionList](),
-	kind[extensionsv1alpha1.Infrastructure, extensionsv1alpha1.InfrastructureList](),
-	kind[extensionsv1alpha1.DNSRecord, extensionsv1alpha1.DNSRecordList](),
-}
+// Kinds lists those that belong to Shoots, in the order of a deletion without waiting: dependents come first.
+var Kinds = of(extensionsv1alpha1.OwnerShoot)
 
 // Bastions are in control plane namespaces, too, but belong to Bastions of the garden: they are neither migrated nor
 // saved.
-var Bastions = kind[extensionsv1alpha1.Bastion, extensionsv1alpha1.BastionList]()
+var Bastions = of(extensionsv1alpha1.OwnerBastion)[0]
 
-func kind[T, L any, O interface {
-	*T
-	extensionsv1alpha1.Object
-}, OL interface {
-	*L
-	client.ObjectList
-}]() Kind {
-	return Kind{
-		Name:    reflect.TypeFor[T]().Name(),
-		New:     func() extensionsv1alpha1.Object { return O(new(T)) },
-		NewList: func() client.ObjectList { return OL(new(L)) },
+func of(owner extensionsv1alpha1.KindOwner) []Kind {
+	var kinds []Kind
+	for _, kind := range extensionsv1alpha1.Kinds {
+		if kind.Owner == owner {
+			kinds = append(kinds, Kind{kind})
+		}
 	}
+	return kinds
 }
 
 // KindOf is the name of the object's kind.

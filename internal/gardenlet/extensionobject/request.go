@@ -59,34 +59,22 @@ func Ensure(ctx context.Context, c client.Client, w Wanted, now time.Time) (Prog
 	if err != nil {
 		return Progress{}, err
 	}
+	request := Request{Operation: w.operation(), At: now}
+	annotate(w.Object, AnnotationChecksum, w.Checksum)
 	if !found {
-		SetSpec(w.Object, w.Object)
-		request(w.Object, w.operation(), w.Checksum, now)
-		if err := c.Create(ctx, w.Object); err != nil && !apierrors.IsAlreadyExists(err) {
-			return Progress{}, fmt.Errorf("create %s %q: %w", kind, w.Object.GetName(), err)
-		} else if err == nil {
-			LogRequest(ctx, w.Object, w.operation(), "the object is new")
-		}
-		return waiting("%s %s is being created", kind, w.Object.GetName()), nil
+		request.Reason = "the object is new"
+		return waiting("%s %s is being created", kind, w.Object.GetName()), request.Create(ctx, c, w.Object)
 	}
 	if current.GetDeletionTimestamp() != nil {
 		return waiting("%s %s is being deleted before it can be created again", kind, current.GetName()), nil
 	}
-	if why := due(current, w, now); why != "" {
-		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
-		SetSpec(current, w.Object)
-		for key, value := range w.Object.GetAnnotations() {
-			annotate(current, key, value)
+	if request.Reason = due(current, w, now); request.Reason != "" {
+		before := SpecOf(current)
+		if err := request.Update(ctx, c, current, w.Object); err != nil {
+			return Progress{}, err
 		}
-		AddLabels(current, w.Object.GetLabels())
-		request(current, w.operation(), w.Checksum, now)
-		// The resource version makes sure that the decision was made on the newest object.
-		if err := c.Patch(ctx, current, locked(before)); err != nil {
-			return Progress{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
-		}
-		LogRequest(ctx, current, w.operation(), why)
 		failed := failure(kind, current, w.FailingSince)
-		if failed != nil && !w.Force && SameJSON(SpecOf(before), SpecOf(current)) {
+		if failed != nil && !w.Force && SameJSON(before, SpecOf(current)) {
 			return *failed, nil // The error stays visible until the retry has ended.
 		}
 		return waiting("%s %s is being reconciled", kind, current.GetName()), nil
@@ -151,13 +139,8 @@ func Migrate(
 		}
 		return waiting("%s %s is being migrated", kind, o.GetName()), nil
 	}
-	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
-	request(o, extensionsv1alpha1.OperationMigrate, o.GetAnnotations()[AnnotationChecksum], now)
-	if err := c.Patch(ctx, o, locked(before)); err != nil {
-		return Progress{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
-	}
-	LogRequest(ctx, o, extensionsv1alpha1.OperationMigrate, "another seed takes it over")
-	return waiting("%s %s is being migrated", kind, o.GetName()), nil
+	request := Request{Operation: extensionsv1alpha1.OperationMigrate, Reason: "another seed takes it over", At: now}
+	return waiting("%s %s is being migrated", kind, o.GetName()), request.Send(ctx, c, o)
 }
 
 // Delete confirms and requests the deletion, and returns its progress: done when the object is gone.
@@ -219,35 +202,72 @@ func again(
 	if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("request %s %q again: %w", KindOf(o), o.GetName(), err)
 	}
-	LogRequest(ctx, o, cmp.Or(operation, "delete"), "its last operation has failed")
+	logRequest(ctx, o, cmp.Or(operation, "delete"), "its last operation has failed")
 	return nil
 }
 
-// locked makes a patch fail if the object is not the one it was decided on.
-func locked(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+// Request is an operation that is requested of the extension of an object, by annotations of the object.
+type Request struct {
+	Operation string
+	Reason    string // For the log.
+	At        time.Time
 }
 
-// LogRequest logs that an operation was requested of an extension, and why. The step or controller that has written the
-// request calls it.
-func LogRequest(ctx context.Context, o extensionsv1alpha1.Object, operation, why string) {
+// Create creates the object with the request. An object that another client has created in the meantime is no error;
+// the next pass sees it.
+func (r Request) Create(ctx context.Context, c client.Client, o extensionsv1alpha1.Object) error {
+	setSpec(o, o)
+	r.annotate(o)
+	if err := c.Create(ctx, o); apierrors.IsAlreadyExists(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("create %s %q: %w", KindOf(o), o.GetName(), err)
+	}
+	logRequest(ctx, o, r.Operation, r.Reason)
+	return nil
+}
+
+// Update writes the spec, labels and annotations of the wanted object into the current one, together with the request.
+func (r Request) Update(ctx context.Context, c client.Client, current, wanted extensionsv1alpha1.Object) error {
+	return r.write(ctx, c, current, func() {
+		setSpec(current, wanted)
+		for key, value := range wanted.GetAnnotations() {
+			annotate(current, key, value)
+		}
+		addLabels(current, wanted.GetLabels())
+	})
+}
+
+// Send writes nothing but the request.
+func (r Request) Send(ctx context.Context, c client.Client, current extensionsv1alpha1.Object) error {
+	return r.write(ctx, c, current, func() {})
+}
+
+// write fails with a conflict if the object is not the one on which the caller has decided.
+func (r Request) write(ctx context.Context, c client.Client, o extensionsv1alpha1.Object, change func()) error {
+	before := o.DeepCopyObject().(extensionsv1alpha1.Object)
+	change()
+	r.annotate(o)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, o, patch); err != nil {
+		return fmt.Errorf("request operation %s of %s %q: %w", r.Operation, KindOf(o), o.GetName(), err)
+	}
+	logRequest(ctx, o, r.Operation, r.Reason)
+	return nil
+}
+
+func (r Request) annotate(o extensionsv1alpha1.Object) {
+	annotate(o, extensionsv1alpha1.AnnotationOperation, r.Operation)
+	annotate(o, extensionsv1alpha1.AnnotationTimestamp, r.At.UTC().Format(time.RFC3339Nano))
+}
+
+func logRequest(ctx context.Context, o extensionsv1alpha1.Object, operation, why string) {
 	log.FromContext(ctx).Info("Requested an operation of an extension", "object", describe(o), "operation", operation,
 		"reason", why)
 }
 
 // describe names an object for a log line: its kind, namespace and name.
 func describe(o extensionsv1alpha1.Object) string { return KindOf(o) + " " + klog.KObj(o).String() }
-
-// Request notes on the object that an operation is requested at a time.
-func Request(o extensionsv1alpha1.Object, operation string, now time.Time) {
-	annotate(o, extensionsv1alpha1.AnnotationOperation, operation)
-	annotate(o, extensionsv1alpha1.AnnotationTimestamp, now.UTC().Format(time.RFC3339Nano))
-}
-
-func request(o extensionsv1alpha1.Object, operation, checksum string, now time.Time) {
-	Request(o, operation, now)
-	annotate(o, AnnotationChecksum, checksum)
-}
 
 func annotate(o extensionsv1alpha1.Object, key, value string) {
 	annotations := maps.Clone(o.GetAnnotations())
@@ -261,8 +281,8 @@ func annotate(o extensionsv1alpha1.Object, key, value string) {
 // SpecOf returns the field Spec of the struct that o points to.
 func SpecOf(o any) any { return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface() }
 
-// SetSpec copies the spec of from, which has the same type and may be o itself, and records its checksum.
-func SetSpec(o, from extensionsv1alpha1.Object) {
+// setSpec copies the spec of from, which has the same type and may be o itself, and records its checksum.
+func setSpec(o, from extensionsv1alpha1.Object) {
 	reflect.ValueOf(o).Elem().FieldByName("Spec").Set(reflect.ValueOf(from).Elem().FieldByName("Spec"))
 	annotate(o, AnnotationSpecChecksum, checksum(SpecOf(from)))
 }
@@ -301,8 +321,7 @@ func normalize(v any) any {
 	return out
 }
 
-// AddLabels adds labels to the object.
-func AddLabels(o extensionsv1alpha1.Object, labels map[string]string) {
+func addLabels(o extensionsv1alpha1.Object, labels map[string]string) {
 	if len(labels) == 0 {
 		return
 	}

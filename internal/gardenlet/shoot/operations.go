@@ -126,7 +126,7 @@ func startOperation(shoot *corev1beta1.Shoot, op string, now time.Time) {
 		startObservability(shoot, now)
 	default:
 		if pools, ok := strings.CutPrefix(op, corev1beta1.OperationRotateRolloutWorkersPrefix); ok {
-			rollPools(shoot, strings.Split(pools, ","))
+			rotatePools(shoot, strings.Split(pools, ","))
 		}
 		if pools, ok := strings.CutPrefix(op, corev1beta1.OperationRolloutWorkersPrefix); ok {
 			startRollout(shoot, strings.Split(pools, ","), now)
@@ -332,8 +332,8 @@ func finishRollouts(shoot *corev1beta1.Shoot, operation corev1beta1.LastOperatio
 	}
 }
 
-// rollPools lets pools follow the rotations that are waiting for them.
-func rollPools(shoot *corev1beta1.Shoot, pools []string) {
+// rotatePools lets pools take part in the rotations that are waiting for them.
+func rotatePools(shoot *corev1beta1.Shoot, pools []string) {
 	named := func(p corev1beta1.PendingWorkersRollout) bool { return slices.Contains(pools, p.Name) }
 	r := rotation(shoot)
 	if ca := r.CertificateAuthorities; ca != nil {

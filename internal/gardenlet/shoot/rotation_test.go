@@ -176,7 +176,7 @@ func TestRotationWithoutRolloutIsPrepared(t *testing.T) {
 			}
 			// The pools are rolled one after the other, and the phases follow.
 			setPending(s, nil, nil)
-			rollPools(s, []string{"a"})
+			rotatePools(s, []string{"a"})
 			finishRotation(&s.Status, now.Add(2*time.Minute))
 			want["ca"], want["key"] = prepared, prepared
 			if len(tc.pools) == 2 {

@@ -55,7 +55,7 @@ func withoutTokenRotation(s *Values) string {
 }
 
 func ensureServiceAccountTokens(
-	ctx context.Context, s *Values, seed *Seed, secrets Secrets, cluster *Cluster,
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, cluster *ShootCluster,
 ) (flow.Outcome, error) {
 	key, err := secrets.Get(nameServiceAccountKey)
 	if err != nil {
@@ -109,7 +109,7 @@ func tokenProof(completing bool, key string, started time.Time) string {
 
 // signsWithAnotherKey names a pod of the kube-controller-manager that has another key than the given one, or "". Pods
 // that are being deleted count as long as they are there: one of them may still be the leader.
-func signsWithAnotherKey(ctx context.Context, seed *Seed, key string) (string, error) {
+func signsWithAnotherKey(ctx context.Context, seed *SeedNamespace, key string) (string, error) {
 	// A pod that the cache does not contain yet could sign.
 	pods, err := seed.podsOf(ctx, kubecontrollermanager.Name, &client.ListOptions{Raw: &metav1.ListOptions{}})
 	if err != nil {

@@ -430,7 +430,7 @@ func TestSignsWithAnotherKey(t *testing.T) {
 		"an ended pod": {pods: []client.Object{pod("new", testKey, corev1.PodRunning), pod("old", "k", corev1.PodFailed)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seed := &Seed{
+			seed := &SeedNamespace{
 				Client:    fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.pods...).Build(),
 				namespace: namespace,
 			}

@@ -17,7 +17,7 @@ var APIServerProxy = &flow.Step[*Scope]{
 	Ensure: use2(ensureAPIServerProxy),
 }
 
-func ensureAPIServerProxy(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureAPIServerProxy(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	address, err := proxyAddress(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err

@@ -41,7 +41,7 @@ func backupEntryName(s *Values) string { return s.Namespace + "--" + string(s.Sh
 // backupSecretFor returns the name of the Secret with access to the bucket, for steps behind BackupEntry; ok is false
 // if the Shoot has no backups. While the Shoot is being deleted it has some only if the Secret is there: nothing makes
 // it any more.
-func backupSecretFor(ctx context.Context, s *Values, seed *Seed) (name string, ok bool, err error) {
+func backupSecretFor(ctx context.Context, s *Values, seed *SeedNamespace) (name string, ok bool, err error) {
 	if withoutBackup(s) != "" {
 		return "", false, nil
 	}
@@ -53,7 +53,7 @@ func backupSecretFor(ctx context.Context, s *Values, seed *Seed) (name string, o
 	return backupSecret, true, nil
 }
 
-func backupSecretExists(ctx context.Context, seed *Seed) (bool, error) {
+func backupSecretExists(ctx context.Context, seed *SeedNamespace) (bool, error) {
 	return kube.Exists(ctx, seed,
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: backupSecret, Namespace: seed.namespace}})
 }
@@ -63,7 +63,9 @@ func backupEntry(s *Values) *corev1beta1.BackupEntry {
 		Namespace: s.Shoot.Namespace}}
 }
 
-func ensureBackupEntry(ctx context.Context, s *Values, seed *Seed, garden *Garden) (flow.Outcome, error) {
+func ensureBackupEntry(
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace,
+) (flow.Outcome, error) {
 	entry := backupEntry(s)
 	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil {
@@ -140,7 +142,7 @@ func backupEntryWaits(entry *corev1beta1.BackupEntry, seed string) string {
 
 // requestBackupSecret lets an entry be reconciled that succeeded when there was no namespace for its Secret, once.
 func requestBackupSecret(
-	ctx context.Context, s *Values, seed *Seed, garden *Garden, entry *corev1beta1.BackupEntry,
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace, entry *corev1beta1.BackupEntry,
 ) (flow.Outcome, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 	if _, err := kube.Exists(ctx, seed, namespace); err != nil {
@@ -168,7 +170,7 @@ func backupSecretDue(succeeded, namespaceCreated, started time.Time) bool {
 
 // removeBackupEntry requests the deletion. It does not wait: the backups are kept for the grace period. An entry that
 // this seed has not got (any more) is not its to delete, unless nobody else could: it was taken over, and not restored.
-func removeBackupEntry(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+func removeBackupEntry(ctx context.Context, s *Values, garden *GardenNamespace) (flow.Outcome, error) {
 	entry := backupEntry(s)
 	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil || !found {

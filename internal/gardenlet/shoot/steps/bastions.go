@@ -31,14 +31,14 @@ var (
 	}
 )
 
-func ensureBastions(ctx context.Context, s *Values, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
+func ensureBastions(ctx context.Context, s *Values, seed *SeedNamespace, extensions *Extensions) (flow.Outcome, error) {
 	if s.SSHAccess() {
 		return flow.Done(), nil
 	}
 	return removeBastions(ctx, seed, extensions)
 }
 
-func removeBastions(ctx context.Context, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
+func removeBastions(ctx context.Context, seed *SeedNamespace, extensions *Extensions) (flow.Outcome, error) {
 	list := &extensionsv1alpha1.BastionList{}
 	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list Bastions: %w", err)

@@ -47,8 +47,8 @@ const cleanLimit = 10 * time.Minute
 // shownObjects bounds the objects named in a message.
 const shownObjects = 10
 
-func clean(names ...string) func(context.Context, *Values, *Cluster) (flow.Outcome, error) {
-	return func(ctx context.Context, s *Values, cluster *Cluster) (flow.Outcome, error) {
+func clean(names ...string) func(context.Context, *Values, *ShootCluster) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Values, cluster *ShootCluster) (flow.Outcome, error) {
 		shoot, err := cluster.client()
 		if err != nil {
 			return flow.Outcome{}, err
@@ -74,7 +74,7 @@ func clean(names ...string) func(context.Context, *Values, *Cluster) (flow.Outco
 
 // attachmentsGone deletes the VolumeAttachments of nodes that no longer exist, and waits until their drivers have
 // released them, for five minutes at most.
-func attachmentsGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+func attachmentsGone(ctx context.Context, cluster *ShootCluster) (flow.Outcome, error) {
 	shoot, err := cluster.client()
 	if err != nil {
 		return flow.Outcome{}, err

@@ -24,7 +24,9 @@ var CloudCredentials = &flow.Step[*Scope]{
 	Ensure: use3(ensureCloudCredentials),
 }
 
-func ensureCloudCredentials(ctx context.Context, s *Values, seed *Seed, garden *Garden) (flow.Outcome, error) {
+func ensureCloudCredentials(
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace,
+) (flow.Outcome, error) {
 	data, err := cloudCredentials(ctx, s, garden)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -40,7 +42,7 @@ func ensureCloudCredentials(ctx context.Context, s *Values, seed *Seed, garden *
 }
 
 // cloudCredentials follows the Shoot's binding to the credentials in the garden.
-func cloudCredentials(ctx context.Context, s *Values, garden *Garden) (map[string][]byte, error) {
+func cloudCredentials(ctx context.Context, s *Values, garden *GardenNamespace) (map[string][]byte, error) {
 	namespace := s.Shoot.Namespace
 	switch {
 	case s.Shoot.Spec.CredentialsBindingName != nil:
@@ -65,7 +67,7 @@ func cloudCredentials(ctx context.Context, s *Values, garden *Garden) (map[strin
 }
 
 // credentials reads the data behind a reference in the garden; without a namespace it is in the default one.
-func (garden *Garden) credentials(
+func (garden *GardenNamespace) credentials(
 	ctx context.Context, ref corev1.ObjectReference, defaultNamespace string,
 ) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}

@@ -33,7 +33,7 @@ func ReadKubeconfig(ctx context.Context, seed client.Reader, namespace string) (
 }
 
 // client is a client of the Shoot's API.
-func (cluster *Cluster) client() (client.Client, error) {
+func (cluster *ShootCluster) client() (client.Client, error) {
 	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (cluster *Cluster) client() (client.Client, error) {
 }
 
 // healthy requests the readiness of the API server.
-func (cluster *Cluster) healthy(ctx context.Context) error {
+func (cluster *ShootCluster) healthy(ctx context.Context) error {
 	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (cluster *Cluster) healthy(ctx context.Context) error {
 }
 
 // tunnelWorks sends a request to a kubelet, through the API server.
-func (cluster *Cluster) tunnelWorks(ctx context.Context) error {
+func (cluster *ShootCluster) tunnelWorks(ctx context.Context) error {
 	kubeconfig, err := cluster.secrets.gardenerKubeconfig()
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ var Connection = &flow.Step[*Scope]{
 	Limit:   2 * time.Minute,
 }
 
-func ensureConnection(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+func ensureConnection(ctx context.Context, cluster *ShootCluster) (flow.Outcome, error) {
 	if err := cluster.healthy(ctx); err != nil {
 		return flow.Waiting(waitAPIServer, fmt.Sprintf("The Shoot's API server does not answer: %v", err)), nil
 	}
@@ -103,7 +103,7 @@ func withoutNodes(s *Values) string {
 	return "no pool has a minimum"
 }
 
-func ensureTunnel(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+func ensureTunnel(ctx context.Context, cluster *ShootCluster) (flow.Outcome, error) {
 	if err := cluster.tunnelWorks(ctx); err != nil {
 		return flow.Waiting(waitTunnel, fmt.Sprintf("The tunnel to the Shoot's nodes does not work: %v", err)), nil
 	}

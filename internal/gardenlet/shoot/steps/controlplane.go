@@ -16,7 +16,9 @@ var ControlPlane = &flow.Step[*Scope]{
 	Remove: use2(removeControlPlane),
 }
 
-func ensureControlPlane(ctx context.Context, s *Values, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
+func ensureControlPlane(
+	ctx context.Context, s *Values, seed *SeedNamespace, extensions *Extensions,
+) (flow.Outcome, error) {
 	infrastructure, err := infrastructure(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err

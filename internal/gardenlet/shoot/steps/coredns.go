@@ -27,7 +27,7 @@ var CoreDNS = &flow.Step[*Scope]{
 	Ensure: use2(ensureCoreDNS),
 }
 
-func ensureCoreDNS(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureCoreDNS(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	ip, err := serviceIP(s.ServiceCIDR(), clusterDNSIndex)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -63,7 +63,7 @@ const annotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // ensureAddonsRestarted marks the pods with the start of the operation, so that another pass does not restart them
 // again.
-func ensureAddonsRestarted(ctx context.Context, s *Values, cluster *Cluster) (flow.Outcome, error) {
+func ensureAddonsRestarted(ctx context.Context, s *Values, cluster *ShootCluster) (flow.Outcome, error) {
 	shoot, err := cluster.client()
 	if err != nil {
 		return flow.Outcome{}, err

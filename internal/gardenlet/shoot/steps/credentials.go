@@ -71,7 +71,7 @@ type credential struct {
 	opts   secretsmanager.Options
 }
 
-func ensureCredentials(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureCredentials(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	for _, c := range desiredCredentials(s) {
 		if _, err := secrets.Generate(ctx, c.config, c.opts); err != nil {
 			return flow.Outcome{}, err

@@ -51,7 +51,7 @@ type dnsProvider struct {
 }
 
 func ensureDNSInternal(
-	ctx context.Context, s *Values, seed *Seed, garden *Garden, extensions *Extensions,
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace, extensions *Extensions,
 ) (flow.Outcome, error) {
 	if err := requireDomain(s); err != nil {
 		return flow.Outcome{}, err
@@ -66,7 +66,7 @@ func ensureDNSInternal(
 }
 
 func ensureDNSExternal(
-	ctx context.Context, s *Values, seed *Seed, garden *Garden, extensions *Extensions,
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace, extensions *Extensions,
 ) (flow.Outcome, error) {
 	provider, err := externalProvider(ctx, s, garden)
 	if err != nil {
@@ -77,7 +77,7 @@ func ensureDNSExternal(
 }
 
 // externalProvider is the Shoot's own provider, or the one of the default domain that the Shoot's domain lies in.
-func externalProvider(ctx context.Context, s *Values, garden *Garden) (*dnsProvider, error) {
+func externalProvider(ctx context.Context, s *Values, garden *GardenNamespace) (*dnsProvider, error) {
 	if p := primaryProvider(s.Shoot.Spec.DNS.Providers); p != nil && ptr.Deref(p.Type, "") != "" {
 		ref := corev1.ObjectReference{Kind: "Secret", Name: ptr.Deref(p.SecretName, "")}
 		if p.CredentialsRef != nil {
@@ -116,7 +116,8 @@ func primaryProvider(providers []corev1beta1.DNSProvider) *corev1beta1.DNSProvid
 }
 
 func ensureRecord(
-	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, suffix, host, task string, provider dnsProvider,
+	ctx context.Context, s *Values, seed *SeedNamespace, extensions *Extensions, suffix, host, task string,
+	provider dnsProvider,
 ) (flow.Outcome, error) {
 	address, err := gatewayAddress(ctx, seed)
 	if err != nil {

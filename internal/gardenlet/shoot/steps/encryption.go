@@ -44,7 +44,8 @@ var EncryptionAtRest = &flow.Step[*Scope]{
 }
 
 func ensureEncryptionAtRest(
-	ctx context.Context, s *Values, seed *Seed, secrets Secrets, cluster *Cluster, etcds Etcds, status *Status,
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, cluster *ShootCluster, etcds Etcds,
+	status *Status,
 ) (flow.Outcome, error) {
 	target, err := encryptionTarget(s, secrets)
 	if err != nil {
@@ -95,7 +96,7 @@ func ensureEncryptionAtRest(
 
 // saveRewritten puts what was written again into the backups, and records that no earlier point can be restored.
 // Without that, a restore could bring back objects whose key has been removed.
-func saveRewritten(ctx context.Context, s *Values, seed *Seed, etcds Etcds) (flow.Outcome, error) {
+func saveRewritten(ctx context.Context, s *Values, seed *SeedNamespace, etcds Etcds) (flow.Outcome, error) {
 	if _, ok, err := backupSecretFor(ctx, s, seed); err != nil || !ok {
 		return flow.Done(), err
 	}
@@ -168,7 +169,7 @@ func reportEncryption(shoot *corev1beta1.Shoot, status *Status) {
 
 // nextEncryption is the configuration to render API servers with: the one in use, or the next one on the way to what
 // is requested.
-func nextEncryption(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (encryption.Config, error) {
+func nextEncryption(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (encryption.Config, error) {
 	target, err := encryptionTarget(s, secrets)
 	if err != nil {
 		return encryption.Config{}, err
@@ -196,7 +197,9 @@ func nextEncryption(ctx context.Context, s *Values, seed *Seed, secrets Secrets)
 }
 
 // recoverEncryption is where to start without an API server: everything that may be stored must be readable.
-func recoverEncryption(ctx context.Context, s *Values, seed *Seed, t encryption.Target) (encryption.Config, error) {
+func recoverEncryption(
+	ctx context.Context, s *Values, seed *SeedNamespace, t encryption.Target,
+) (encryption.Config, error) {
 	secrets := &corev1.SecretList{}
 	if err := seed.List(ctx, secrets, client.InNamespace(s.Namespace)); err != nil {
 		return encryption.Config{}, fmt.Errorf("list Secrets of namespace %q: %w", s.Namespace, err)
@@ -230,7 +233,7 @@ func recoverEncryption(ctx context.Context, s *Values, seed *Seed, t encryption.
 }
 
 // encryptionOf reads the configuration that the Deployment's pods mount.
-func encryptionOf(ctx context.Context, seed *Seed, d *appsv1.Deployment) (encryption.Config, bool, error) {
+func encryptionOf(ctx context.Context, seed *SeedNamespace, d *appsv1.Deployment) (encryption.Config, bool, error) {
 	name := encryptionSecret(&d.Spec.Template.Spec)
 	if name == "" {
 		return encryption.Config{}, false, nil
@@ -258,7 +261,7 @@ func encryptionSecret(pod *corev1.PodSpec) string {
 
 // outdatedAPIServer says which API server may still use another encryption configuration than the Deployment's newest,
 // or "" if none does. Pods that are being deleted count as long as they are there: they may still write.
-func outdatedAPIServer(ctx context.Context, seed *Seed, d *appsv1.Deployment) (string, error) {
+func outdatedAPIServer(ctx context.Context, seed *SeedNamespace, d *appsv1.Deployment) (string, error) {
 	if d.UID != "" && !kube.DeploymentReady(d) {
 		return kube.DeploymentProgress(d), nil
 	}
@@ -285,7 +288,7 @@ func proofOf(d *appsv1.Deployment, started time.Time) string {
 }
 
 // recordRewritten records in the Deployment of the API server that etcd has nothing but what its configuration writes.
-func recordRewritten(ctx context.Context, seed *Seed, d *appsv1.Deployment, proof string) error {
+func recordRewritten(ctx context.Context, seed *SeedNamespace, d *appsv1.Deployment, proof string) error {
 	before := d.DeepCopy()
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, annotationRewritten, proof)
 	if err := seed.Patch(ctx, d, client.MergeFrom(before)); err != nil {

@@ -59,7 +59,7 @@ var EtcdReady = &flow.Step[*Scope]{
 	Limit:  5 * time.Minute,
 }
 
-func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureEtcd(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	backup, err := etcdBackup(ctx, s, seed)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -95,7 +95,7 @@ func ensureEtcd(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (fl
 
 // etcdReplicas is the number of members. Only [Hibernate] stops them, after it has saved what they store: once the API
 // server is being stopped, they stay as they are.
-func etcdReplicas(ctx context.Context, s *Values, seed *Seed) (int32, error) {
+func etcdReplicas(ctx context.Context, s *Values, seed *SeedNamespace) (int32, error) {
 	if !s.Asleep() {
 		return s.Replicas() * int32(s.etcdMembers()), nil
 	}
@@ -110,7 +110,7 @@ func etcdReplicas(ctx context.Context, s *Values, seed *Seed) (int32, error) {
 // renewEtcdSet deletes a StatefulSet of an earlier release that cannot be changed to the wanted one. Its pods run on,
 // and the next StatefulSet adopts them. The wanted one gets the volumes of one that stays: they cannot be changed
 // either, and a webhook may have chosen their class when the StatefulSet was created.
-func renewEtcdSet(ctx context.Context, seed *Seed, wanted *appsv1.StatefulSet) (bool, error) {
+func renewEtcdSet(ctx context.Context, seed *SeedNamespace, wanted *appsv1.StatefulSet) (bool, error) {
 	is := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: wanted.Name, Namespace: wanted.Namespace}}
 	found, err := kube.Exists(ctx, seed, is)
 	if err != nil || !found {
@@ -145,7 +145,9 @@ func etcdSpread(shoot *corev1beta1.Shoot) string {
 }
 
 // updateEtcds makes the pods what they should be, one at a time.
-func updateEtcds(ctx context.Context, seed *Seed, set *appsv1.StatefulSet, checksum string, pods []corev1.Pod) error {
+func updateEtcds(
+	ctx context.Context, seed *SeedNamespace, set *appsv1.StatefulSet, checksum string, pods []corev1.Pod,
+) error {
 	changes := etcd.Next(&set.Spec.Template, checksum, pods)
 	for i := range pods {
 		if err := updateEtcd(ctx, seed, &pods[i], changes[pods[i].Name]); err != nil {
@@ -190,7 +192,7 @@ func etcdConfig(s *Values) *corev1.ConfigMap {
 }
 
 // updateEtcd makes a pod what it should be.
-func updateEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod, c etcd.Change) error {
+func updateEtcd(ctx context.Context, seed *SeedNamespace, pod *corev1.Pod, c etcd.Change) error {
 	switch {
 	case c.IsNone():
 		return nil
@@ -239,7 +241,7 @@ func fullSchedule(w maintenance.Window, namespace string) string {
 }
 
 // etcdBackup says where the backups of etcd go, nil if the seed has none.
-func etcdBackup(ctx context.Context, s *Values, seed *Seed) (*etcd.Backup, error) {
+func etcdBackup(ctx context.Context, s *Values, seed *SeedNamespace) (*etcd.Backup, error) {
 	secret, ok, err := backupSecretFor(ctx, s, seed)
 	if err != nil || !ok {
 		return nil, err
@@ -292,7 +294,7 @@ func etcdService(certificates *corev1.Secret, url string) EtcdAccess {
 }
 
 func ensureEtcdActivated(
-	ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds,
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, etcds Etcds,
 ) (flow.Outcome, error) {
 	pods, err := seed.podsOf(ctx, etcd.Name)
 	if err != nil {
@@ -308,7 +310,7 @@ func ensureEtcdActivated(
 
 // activateEtcd ends the standby of the process in a pod, unless that has been done.
 func activateEtcd(
-	ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds, pod *corev1.Pod,
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, etcds Etcds, pod *corev1.Pod,
 ) (flow.Outcome, error) {
 	certificates, err := secrets.etcdCertificates()
 	if err != nil {
@@ -336,7 +338,7 @@ func activateEtcd(
 
 // replaceImpatientAPIServers deletes pods whose server has given up waiting for etcd: they would be started again only
 // after a while.
-func replaceImpatientAPIServers(ctx context.Context, seed *Seed) error {
+func replaceImpatientAPIServers(ctx context.Context, seed *SeedNamespace) error {
 	pods, err := seed.podsOf(ctx, kubeapiserver.Name)
 	if err != nil {
 		return err
@@ -364,7 +366,9 @@ func replaceImpatientAPIServers(ctx context.Context, seed *Seed) error {
 const refreshPeriod = 10 * time.Second
 
 // ensureEtcdReady waits until every member runs with what it should, not only until the pods are ready.
-func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds) (flow.Outcome, error) {
+func ensureEtcdReady(
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, etcds Etcds,
+) (flow.Outcome, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
 	if _, err := kube.Exists(ctx, seed, set); err != nil {
 		return flow.Outcome{}, err
@@ -418,7 +422,7 @@ func ensureEtcdReady(ctx context.Context, s *Values, seed *Seed, secrets Secrets
 }
 
 // refreshEtcd lets the kubelet look again for new contents of the Secrets that a pod mounts.
-func refreshEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod) error {
+func refreshEtcd(ctx context.Context, seed *SeedNamespace, pod *corev1.Pod) error {
 	last, err := time.Parse(time.RFC3339, pod.Annotations[etcd.AnnotationRefreshed])
 	if err == nil && seed.clock.Since(last) < refreshPeriod || !pod.DeletionTimestamp.IsZero() {
 		return nil
@@ -429,7 +433,7 @@ func refreshEtcd(ctx context.Context, seed *Seed, pod *corev1.Pod) error {
 }
 
 // removeEtcd also deletes the volume, which a StatefulSet leaves behind.
-func removeEtcd(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func removeEtcd(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	meta := metav1.ObjectMeta{Name: etcd.Name, Namespace: seed.namespace}
 	gone, err := seed.remove(ctx, &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta},
 		etcd.Config(seed.namespace, "", 1), etcd.Certificates{}.Secret(seed.namespace),

@@ -7,9 +7,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	extensionsv1alpha1 "hortus.dev/hortus/api/extensions/v1alpha1"
 	"hortus.dev/hortus/internal/flow"
@@ -42,48 +39,32 @@ type extensionRequest struct {
 
 // reconcile creates or updates the object, requests an operation if it is due, and reports how far it is.
 func (extensions *Extensions) reconcile(ctx context.Context, r extensionRequest) (flow.Outcome, error) {
-	kind := extensionobject.KindOf(r.object)
 	current := r.object.DeepCopyObject().(extensionsv1alpha1.Object)
 	found, err := kube.Exists(ctx, extensions.seed, current)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	now := extensions.seed.clock.Now()
 	if extensions.values.Restoring() && (!found || toRestore(current)) {
 		return extensions.restore(ctx, r.object, current, found)
 	}
+	now := extensions.seed.clock.Now()
+	request := extensionobject.Request{Operation: extensionsv1alpha1.OperationReconcile, At: now}
 	if !found {
-		extensionobject.SetSpec(r.object, r.object)
-		extensionobject.Request(r.object, extensionsv1alpha1.OperationReconcile, now)
-		if err := extensions.seed.Create(ctx, r.object); err != nil && !apierrors.IsAlreadyExists(err) {
-			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, r.object.GetName(), err)
-		} else if err == nil {
-			extensionobject.LogRequest(ctx, r.object, extensionsv1alpha1.OperationReconcile, "the object is new")
-		}
-		return waitingFor(r.object, " is being created"), nil
+		request.Reason = "the object is new"
+		return waitingFor(r.object, " is being created"), request.Create(ctx, extensions.seed, r.object)
 	}
 	if current.GetDeletionTimestamp() != nil {
 		return waitingFor(current, " is being deleted before it can be created again"), nil
 	}
-	why := triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started)
+	request.Reason = triggerDue(current, r.trigger, extensions.values.hasTask(r.task), extensions.values.Started)
 	if extensionobject.SpecDiffers(current, r.object) {
-		why = "its specification has changed"
+		request.Reason = "its specification has changed"
 	}
-	if why != "" {
-		before := current.DeepCopyObject().(extensionsv1alpha1.Object)
-		extensionobject.SetSpec(current, r.object)
-		extensionobject.AddLabels(current, r.object.GetLabels())
-		extensionobject.Request(current, extensionsv1alpha1.OperationReconcile, now)
-		// The resource version makes sure that the decision was made on the newest object.
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := extensions.seed.Patch(ctx, current, patch); err != nil {
-			return flow.Outcome{}, fmt.Errorf("update %s %q: %w", kind, current.GetName(), err)
-		}
-		extensionobject.LogRequest(ctx, current, extensionsv1alpha1.OperationReconcile, why)
-		return waitingFor(current, " is being reconciled"), nil
+	if request.Reason != "" {
+		return waitingFor(current, " is being reconciled"), request.Update(ctx, extensions.seed, current, r.object)
 	}
 	reflect.ValueOf(r.object).Elem().Set(reflect.ValueOf(current).Elem()) // The caller reads the status.
-	outcome, err := extensionOutcome(kind, current, now, r.severe)
+	outcome, err := extensionOutcome(extensionobject.KindOf(current), current, now, r.severe)
 	return outcome.UpTo(r.timeout), err
 }
 

@@ -143,7 +143,9 @@ func ensureExtensions(
 	}
 }
 
-func ensureStaleExtensions(ctx context.Context, s *Values, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
+func ensureStaleExtensions(
+	ctx context.Context, s *Values, seed *SeedNamespace, extensions *Extensions,
+) (flow.Outcome, error) {
 	wanted := map[string]bool{}
 	for _, w := range wantedExtensions(s.Shoot, s.Registered) {
 		wanted[w.spec.Type] = true
@@ -156,8 +158,8 @@ func ensureStaleExtensions(ctx context.Context, s *Values, seed *Seed, extension
 // server.
 func removeExtensions(
 	point corev1beta1.ControllerResourceLifecycleStrategy,
-) func(context.Context, *Values, *Seed, *Extensions) (flow.Outcome, error) {
-	return func(ctx context.Context, s *Values, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
+) func(context.Context, *Values, *SeedNamespace, *Extensions) (flow.Outcome, error) {
+	return func(ctx context.Context, s *Values, seed *SeedNamespace, extensions *Extensions) (flow.Outcome, error) {
 		after := map[string]bool{}
 		for _, r := range s.Registered {
 			for _, resource := range r.Spec.Resources {
@@ -175,7 +177,7 @@ func removeExtensions(
 }
 
 func deleteExtensions(
-	ctx context.Context, seed *Seed, extensions *Extensions, match func(*extensionsv1alpha1.Extension) bool,
+	ctx context.Context, seed *SeedNamespace, extensions *Extensions, match func(*extensionsv1alpha1.Extension) bool,
 ) (flow.Outcome, error) {
 	list := &extensionsv1alpha1.ExtensionList{}
 	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {

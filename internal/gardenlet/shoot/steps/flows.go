@@ -53,7 +53,7 @@ func Reconcile() *flow.Graph[*Scope] {
 		ShootNamespaces, ShootSystem, CoreDNS, KubeProxy, APIServerProxy, VPNShoot,
 		ExtensionsAfterKubeAPIServer, StaleExtensions, ContainerRuntimes, StaleContainerRuntimes,
 		OperatingSystemConfig, Network, NodeAgent, ShootResources,
-		MachineController, Worker, ExtensionsAfterWorker,
+		MachineControllerManager, Worker, ExtensionsAfterWorker,
 		SystemComponentsReady, Tunnel, NodesUpdated,
 		RenewAccess, ServiceAccountTokens, EncryptionAtRest, RestartControlPlane, RestartCoreAddons,
 	).Then(flow.New(RestorableFrom, NodesGone, Hibernate, Isolated, StaleReferences))
@@ -68,9 +68,10 @@ func Delete() *flow.Graph[*Scope] {
 		Etcd, EtcdActivated, EtcdReady, KubeAPIServer, KubeAPIServerReady, Connection, ResourceManager, KubeControllerManager,
 	).SkipAll(when(notClean))
 	providers := flow.New(ControlPlane).SkipAll(when(notClean, controlPlaneNotNeeded)).
-		Union(flow.New(ShootSystem, MachineController).SkipAll(when(notClean, withoutWorkerObject)))
+		Union(flow.New(ShootSystem, MachineControllerManager).SkipAll(when(notClean, withoutWorkerObject)))
 	cleanUp := flow.New(CleanWebhooks, CleanExtendedAPIs, CleanKubernetesResources).SkipAll(when(notClean))
-	leaveNodes := flow.Reverse(nil, OperatingSystemConfig, Network, ShootResources, MachineController, Worker, Bastions)
+	leaveNodes := flow.Reverse(nil,
+		OperatingSystemConfig, Network, ShootResources, MachineControllerManager, Worker, Bastions)
 	cleanVolumes := flow.New(CleanVolumeAttachments).SkipAll(when(notClean, workerless))
 	leaveCluster := leaveNodes.Then(cleanVolumes).
 		Then(flow.Reverse(nil, ManagedResources, ControlPlane, ExtensionsAfterKubeAPIServer, ContainerRuntimes)).

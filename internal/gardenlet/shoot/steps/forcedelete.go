@@ -53,7 +53,7 @@ var machineGroupVersion = schema.GroupVersion{Group: "machine.sapcloud.io", Vers
 // machineKinds in the order in which they may go: what makes others first.
 var machineKinds = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass"}
 
-func forceMachines(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func forceMachines(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: machinecontrollermanager.Name, Namespace: seed.namespace,
 	}}
@@ -70,7 +70,7 @@ func forceMachines(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-func forceExtensions(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func forceExtensions(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	objects, err := extensionobject.List(ctx, seed, seed.namespace,
 		append(slices.Clone(extensionobject.Kinds), extensionobject.Bastions)...)
 	if err != nil {
@@ -105,7 +105,7 @@ func forceExtensions(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 	return flow.Done(), nil
 }
 
-func forceManagedResources(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func forceManagedResources(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	list, err := seed.managedResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err

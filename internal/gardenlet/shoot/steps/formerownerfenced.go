@@ -39,7 +39,7 @@ func handedOver(s *Values) string {
 }
 
 func ensureFormerOwnerFenced(
-	ctx context.Context, s *Values, seed *Seed, garden *Garden, etcds Etcds,
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace, etcds Etcds,
 ) (flow.Outcome, error) {
 	taken := s.Claim.TakenOver
 	if taken.Unconfirmed.IsZero() {
@@ -64,7 +64,9 @@ func ensureFormerOwnerFenced(
 
 // restoredEtcd waits until etcd runs for the new owner, which the bucket then knows, and returns what it was restored
 // to, as far as its process still knows.
-func restoredEtcd(ctx context.Context, s *Values, seed *Seed, etcds Etcds) (etcdbackup.Restored, flow.Outcome, error) {
+func restoredEtcd(
+	ctx context.Context, s *Values, seed *SeedNamespace, etcds Etcds,
+) (etcdbackup.Restored, flow.Outcome, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: s.Namespace}}
 	if _, err := kube.Exists(ctx, seed, set); err != nil {
 		return etcdbackup.Restored{}, flow.Outcome{}, err

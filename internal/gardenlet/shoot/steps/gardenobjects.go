@@ -20,7 +20,9 @@ var GardenObjects = &flow.Step[*Scope]{
 	Ensure: use3(ensureGardenObjects),
 }
 
-func ensureGardenObjects(ctx context.Context, s *Values, garden *Garden, secrets Secrets) (flow.Outcome, error) {
+func ensureGardenObjects(
+	ctx context.Context, s *Values, garden *GardenNamespace, secrets Secrets,
+) (flow.Outcome, error) {
 	objects, err := gardenObjects(s, secrets)
 	if err != nil {
 		return flow.Outcome{}, err

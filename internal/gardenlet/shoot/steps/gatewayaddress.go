@@ -19,7 +19,7 @@ var GatewayAddress = &flow.Step[*Scope]{
 	Ensure: use1(ensureGatewayAddress),
 }
 
-func ensureGatewayAddress(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func ensureGatewayAddress(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	address, err := gatewayAddress(ctx, seed)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -31,7 +31,7 @@ func ensureGatewayAddress(ctx context.Context, seed *Seed) (flow.Outcome, error)
 }
 
 // gatewayAddress is the address of the seed's gateway, or "".
-func gatewayAddress(ctx context.Context, seed *Seed) (string, error) {
+func gatewayAddress(ctx context.Context, seed *SeedNamespace) (string, error) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: gateway.Name, Namespace: gateway.Namespace}}
 	if _, err := kube.Exists(ctx, seed, service); err != nil {
 		return "", err

@@ -46,7 +46,7 @@ var Hibernate = &flow.Step[*Scope]{
 
 func awake(s *Values) string { return reasonIf(!s.Shoot.HibernationEnabled(), "not hibernated") }
 
-func ensureNodesGone(ctx context.Context, seed *Seed, cluster *Cluster) (flow.Outcome, error) {
+func ensureNodesGone(ctx context.Context, seed *SeedNamespace, cluster *ShootCluster) (flow.Outcome, error) {
 	// The controller may have created one after the extension of the Worker has counted them.
 	if left, err := seed.metadata(ctx, machineGroupVersion.WithKind("Machine")); err != nil {
 		return flow.Outcome{}, err
@@ -60,7 +60,7 @@ func ensureNodesGone(ctx context.Context, seed *Seed, cluster *Cluster) (flow.Ou
 }
 
 func ensureHibernated(
-	ctx context.Context, s *Values, seed *Seed, extensions *Extensions, etcds Etcds,
+	ctx context.Context, s *Values, seed *SeedNamespace, extensions *Extensions, etcds Etcds,
 ) (flow.Outcome, error) {
 	for _, d := range slices.Backward(Deployments) {
 		if d.Name == kubeapiserver.Name && !s.Asleep() {
@@ -120,7 +120,7 @@ const lostPodsAtOnce = 500
 
 // nodesGone reports whether the Shoot has neither nodes nor running pods. Pods whose nodes are gone are ended: no
 // kubelet will confirm their end, and the garbage collector of pods lets a minute pass before it takes them.
-func nodesGone(ctx context.Context, cluster *Cluster) (flow.Outcome, error) {
+func nodesGone(ctx context.Context, cluster *ShootCluster) (flow.Outcome, error) {
 	shoot, err := cluster.client()
 	if err != nil {
 		return flow.Outcome{}, err
@@ -193,7 +193,7 @@ func withoutRestartTask(s *Values) string {
 }
 
 // ensureRestarted deletes only pods from before the operation, so that another pass does not restart the new ones.
-func ensureRestarted(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureRestarted(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	pods := &corev1.PodList{}
 	if err := seed.List(ctx, pods, client.InNamespace(s.Namespace),
 		client.MatchingLabels{corev1beta1.LabelMaintenanceRestart: "true"}); err != nil {

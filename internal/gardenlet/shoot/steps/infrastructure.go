@@ -33,7 +33,7 @@ var Infrastructure = &flow.Step[*Scope]{
 }
 
 func ensureInfrastructure(
-	ctx context.Context, s *Values, garden *Garden, secrets Secrets, extensions *Extensions, status *Status,
+	ctx context.Context, s *Values, garden *GardenNamespace, secrets Secrets, extensions *Extensions, status *Status,
 ) (flow.Outcome, error) {
 	key, err := sshPublicKey(s, secrets)
 	if err != nil {
@@ -61,7 +61,7 @@ func ensureInfrastructure(
 
 // recordNetworks writes the ranges that the infrastructure has turned out to have into the Shoot.
 func recordNetworks(
-	ctx context.Context, s *Values, garden *Garden, status *Status, o *extensionsv1alpha1.Infrastructure,
+	ctx context.Context, s *Values, garden *GardenNamespace, status *Status, o *extensionsv1alpha1.Infrastructure,
 ) error {
 	want := networkingStatus(s.Shoot, o)
 	status.change(func(to *corev1beta1.ShootStatus) { to.Networking = want })
@@ -128,7 +128,7 @@ func removeInfrastructure(ctx context.Context, s *Values, extensions *Extensions
 }
 
 // infrastructure reads the object for those that build on its status.
-func infrastructure(ctx context.Context, s *Values, seed *Seed) (*extensionsv1alpha1.Infrastructure, error) {
+func infrastructure(ctx context.Context, s *Values, seed *SeedNamespace) (*extensionsv1alpha1.Infrastructure, error) {
 	o := &extensionsv1alpha1.Infrastructure{ObjectMeta: s.extensionMeta(s.Shoot.Name)}
 	if _, err := kube.Exists(ctx, seed, o); err != nil {
 		return nil, err

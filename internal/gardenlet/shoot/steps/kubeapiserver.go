@@ -26,14 +26,14 @@ import (
 var KubeAPIServerService = &flow.Step[*Scope]{
 	Name:  "kube-apiserver-service",
 	After: []*flow.Step[*Scope]{Namespace},
-	Ensure: use2(func(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	Ensure: use2(func(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 		address, err := proxyAddress(ctx, s, seed)
 		if err != nil {
 			return flow.Outcome{}, err
 		}
 		return flow.Done(), seed.apply(ctx, kubeapiserver.Service(s.Namespace, address))
 	}),
-	Remove: use1(func(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+	Remove: use1(func(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 		_, err := seed.remove(ctx, kubeapiserver.Service(seed.namespace, ""))
 		return flow.Done(), err
 	}),
@@ -44,7 +44,7 @@ var Route = &flow.Step[*Scope]{
 	Name:   "route",
 	After:  []*flow.Step[*Scope]{KubeAPIServerService},
 	SkipIf: when(asleep),
-	Ensure: use2(func(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	Ensure: use2(func(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 		if err := requireDomain(s); err != nil {
 			return flow.Outcome{}, err
 		}
@@ -53,7 +53,7 @@ var Route = &flow.Step[*Scope]{
 	Remove: use1(removeRoute),
 }
 
-func removeRoute(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func removeRoute(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	_, err := seed.remove(ctx, &gatewayv1.TLSRoute{
 		ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: seed.namespace},
 	})
@@ -82,7 +82,7 @@ var KubeAPIServerReady = &flow.Step[*Scope]{
 }
 
 func ensureKubeAPIServer(
-	ctx context.Context, s *Values, seed *Seed, garden *Garden, secrets Secrets,
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace, secrets Secrets,
 ) (flow.Outcome, error) {
 	address, err := proxyAddress(ctx, s, seed)
 	if err != nil {
@@ -141,7 +141,7 @@ func ensureKubeAPIServer(
 	return flow.Done(), seed.pauseDeployment(ctx, d, false)
 }
 
-func ensureKubeAPIServerReady(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func ensureKubeAPIServerReady(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	outcome, err := seed.deploymentReady(ctx, kubeapiserver.Name)
 	if err != nil || !outcome.IsDone() {
 		return outcome, err
@@ -237,7 +237,7 @@ func apiServerSecrets(s *Values, secrets Secrets, server string) (*kubeapiserver
 // removeKubeAPIServer deletes the API server, and stops what acts on it, so that no pods are left for the namespace.
 // Its pods are taken from their controllers first and end at once: nobody uses it any more, so that it need not wait
 // for clients.
-func removeKubeAPIServer(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func removeKubeAPIServer(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	const waiting = "Deployment kube-apiserver is being deleted"
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: seed.namespace}}
 	gone, err := seed.applied.Delete(ctx, seed, d, client.PropagationPolicy(metav1.DeletePropagationOrphan))
@@ -259,7 +259,7 @@ func removeKubeAPIServer(ctx context.Context, seed *Seed) (flow.Outcome, error) 
 }
 
 // apiServerDeployment reads the Deployment; an empty one if it does not exist.
-func apiServerDeployment(ctx context.Context, seed *Seed) (*appsv1.Deployment, error) {
+func apiServerDeployment(ctx context.Context, seed *SeedNamespace) (*appsv1.Deployment, error) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: kubeapiserver.Name, Namespace: seed.namespace}}
 	_, err := kube.Exists(ctx, seed, d)
 	return d, err

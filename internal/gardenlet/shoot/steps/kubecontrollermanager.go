@@ -26,7 +26,7 @@ var KubeControllerManager = &flow.Step[*Scope]{
 }
 
 func ensureKubeControllerManager(
-	ctx context.Context, s *Values, seed *Seed, secrets Secrets, cluster *Cluster,
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, cluster *ShootCluster,
 ) (flow.Outcome, error) {
 	access, err := secrets.access(kubecontrollermanager.Name)
 	if err != nil {
@@ -71,7 +71,7 @@ func ensureKubeControllerManager(
 // releaseLeadership deletes the Lease of the leader if no kube-controller-manager runs. One that is stopped does not
 // release its Lease, and the next, after a hibernation or a move, would wait for 15 s until it expires. Until then no
 // node could join, since nothing signs its certificate.
-func releaseLeadership(ctx context.Context, seed *Seed, cluster *Cluster) error {
+func releaseLeadership(ctx context.Context, seed *SeedNamespace, cluster *ShootCluster) error {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: kubecontrollermanager.Name, Namespace: seed.namespace},
 	}

@@ -20,7 +20,7 @@ var KubeProxy = &flow.Step[*Scope]{
 	Ensure: use3(ensureKubeProxy),
 }
 
-func ensureKubeProxy(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureKubeProxy(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	if p := s.Shoot.Spec.Kubernetes.KubeProxy; p != nil && !ptr.Deref(p.Enabled, true) {
 		return seed.removeShootResource(ctx, kubeproxy.ResourceName)
 	}

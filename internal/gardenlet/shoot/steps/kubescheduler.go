@@ -19,7 +19,7 @@ var KubeScheduler = &flow.Step[*Scope]{
 	Limit:  5 * time.Minute,
 }
 
-func ensureKubeScheduler(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureKubeScheduler(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	access, err := secrets.access(kubescheduler.Name)
 	if err != nil {
 		return flow.Outcome{}, err

@@ -45,7 +45,7 @@ var (
 	}
 )
 
-func ensureLeftoverStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func ensureLeftoverStopped(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	deployments, sets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{sets, deployments, pods} {
 		if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
@@ -73,7 +73,7 @@ func ensureLeftoverStopped(ctx context.Context, seed *Seed) (flow.Outcome, error
 	return flow.Waiting(waitPod, fmt.Sprintf("%d pods are terminating", len(pods.Items))), nil
 }
 
-func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	machines, err := seed.release(ctx, machineGroupVersion, machineKinds...)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -113,7 +113,7 @@ func ensureLeftoverObjectsDropped(ctx context.Context, s *Values, seed *Seed) (f
 
 // dropBackupEntry drops the object by which an extension keeps the place of the backups in its bucket, with its
 // credentials. The backups are another seed's now.
-func dropBackupEntry(ctx context.Context, s *Values, seed *Seed) (int, error) {
+func dropBackupEntry(ctx context.Context, s *Values, seed *SeedNamespace) (int, error) {
 	entry := &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: backupEntryName(s)}}
 	found, err := kube.Exists(ctx, seed, entry)
 	if err != nil {

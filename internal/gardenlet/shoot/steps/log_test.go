@@ -40,7 +40,7 @@ func TestWritesAreLoggedOnce(t *testing.T) {
 	pod.CreationTimestamp = metav1.Time{Time: started.Add(-time.Minute)}
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: held}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(d, set, pod, mr, &corev1.Secret{ObjectMeta: held}).Build()
-	seed := &Seed{Client: c, namespace: "here", applied: &kube.ApplyCache{}}
+	seed := &SeedNamespace{Client: c, namespace: "here", applied: &kube.ApplyCache{}}
 	var lines []string
 	logger := funcr.New(func(_, args string) {
 		_, args, _ = strings.Cut(args, `"msg"=`)

@@ -18,7 +18,7 @@ import (
 
 // applyShootResource hands objects that live in the Shoot to the resource-manager. SystemComponentsReady waits for all
 // of them.
-func (seed *Seed) applyShootResource(ctx context.Context, name string, objects []client.Object) error {
+func (seed *SeedNamespace) applyShootResource(ctx context.Context, name string, objects []client.Object) error {
 	secret, mr, err := managedresource.ForShoot(seed.Scheme(), seed.namespace, name, objects...)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (seed *Seed) applyShootResource(ctx context.Context, name string, objects [
 }
 
 // removeShootResource ends a ManagedResource for the Shoot, with its objects there.
-func (seed *Seed) removeShootResource(ctx context.Context, name string) (flow.Outcome, error) {
+func (seed *SeedNamespace) removeShootResource(ctx context.Context, name string) (flow.Outcome, error) {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
 	if gone, err := seed.remove(ctx, mr); err != nil || !gone {
 		return waitingOr(waitManagedResource, "ManagedResource is being deleted: "+name, err)
@@ -39,7 +39,7 @@ func (seed *Seed) removeShootResource(ctx context.Context, name string) (flow.Ou
 }
 
 // resourceOutcome reports how far a ManagedResource is with the newest content of its Secret.
-func (seed *Seed) resourceOutcome(ctx context.Context, name string) (flow.Outcome, error) {
+func (seed *SeedNamespace) resourceOutcome(ctx context.Context, name string) (flow.Outcome, error) {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
 	found, err := kube.Exists(ctx, seed, mr)
 	if err != nil {
@@ -63,7 +63,7 @@ func (seed *Seed) resourceOutcome(ctx context.Context, name string) (flow.Outcom
 }
 
 // managedResources lists all ManagedResources of the control plane.
-func (seed *Seed) managedResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
+func (seed *SeedNamespace) managedResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
 	list := &resourcesv1alpha1.ManagedResourceList{}
 	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return nil, fmt.Errorf("list ManagedResources: %w", err)
@@ -72,7 +72,7 @@ func (seed *Seed) managedResources(ctx context.Context) ([]resourcesv1alpha1.Man
 }
 
 // shootResources lists the ManagedResources for the Shoot, extensions' ones included.
-func (seed *Seed) shootResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
+func (seed *SeedNamespace) shootResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
 	list, err := seed.managedResources(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,9 @@ var ShootResources = &flow.Step[*Scope]{
 	Limit:  10 * time.Minute,
 }
 
-func removeShootResources(ctx context.Context, s *Values, seed *Seed, cluster *Cluster) (flow.Outcome, error) {
+func removeShootResources(
+	ctx context.Context, s *Values, seed *SeedNamespace, cluster *ShootCluster,
+) (flow.Outcome, error) {
 	list, err := seed.shootResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -122,7 +124,7 @@ func removeShootResources(ctx context.Context, s *Values, seed *Seed, cluster *C
 
 // deleteLostPods ends the pods of system components. Their machines are gone, so no kubelet will ever confirm their
 // end, and the garbage collector of pods lets a minute pass before it takes them.
-func deleteLostPods(ctx context.Context, cluster *Cluster) error {
+func deleteLostPods(ctx context.Context, cluster *ShootCluster) error {
 	shoot, err := cluster.client()
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ var SystemComponentsReady = &flow.Step[*Scope]{
 	Limit:  10 * time.Minute,
 }
 
-func ensureSystemComponentsReady(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func ensureSystemComponentsReady(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	list, err := seed.shootResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err

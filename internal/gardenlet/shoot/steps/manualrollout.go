@@ -34,10 +34,10 @@ func pendingRollouts(shoot *corev1beta1.Shoot) map[string]string {
 	return out
 }
 
-// rollPools annotates the MachineDeployments of the pools that are to be rolled. Those that have the annotation are
-// being rolled already, and those with a later one have been: a garden that was restored from a backup may not know of
-// it.
-func rollPools(ctx context.Context, s *Values, seed *Seed) error {
+// requestRollouts annotates the MachineDeployments of the pools that are to be rolled. Those that have the annotation
+// are being rolled already, and those with a later one have been: a garden that was restored from a backup may not know
+// of it.
+func requestRollouts(ctx context.Context, s *Values, seed *SeedNamespace) error {
 	pending := pendingRollouts(s.Shoot)
 	if len(pending) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func rollPools(ctx context.Context, s *Values, seed *Seed) error {
 
 // waitingForRollouts says which of the requested pools still have old machines, "" if none has. The extension of the
 // Worker waits for new machines, too; here is made sure that it has seen the request.
-func waitingForRollouts(ctx context.Context, s *Values, seed *Seed) (string, error) {
+func waitingForRollouts(ctx context.Context, s *Values, seed *SeedNamespace) (string, error) {
 	pending := pendingRollouts(s.Shoot)
 	if len(pending) == 0 {
 		return "", nil

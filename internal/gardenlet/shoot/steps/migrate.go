@@ -29,7 +29,7 @@ import (
 // of the Shoot names the destination.
 func Migrate() *flow.Graph[*Scope] {
 	return flow.New(
-		EtcdSaved, BastionsRemoved, MachineControllerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated,
+		EtcdSaved, BastionsRemoved, MachineControllerManagerStopped, WorkerMigrated, OthersMigrated, InfrastructureMigrated,
 		StateSaved, BackupEntryHandedOver, DestinationPrepared, KubeAPIServerStopped, LateExtensionsMigrated, LateStateSaved,
 		LastDeltaSaved,
 	)
@@ -43,18 +43,18 @@ var (
 		Ensure:  use2(ensureEtcdSaved),
 		Recheck: recheckPods,
 	}
-	// MachineControllerStopped: from here on no machine is created or deleted until the destination runs its own
+	// MachineControllerManagerStopped: from here on no machine is created or deleted until the destination runs its own
 	// controller.
-	MachineControllerStopped = &flow.Step[*Scope]{
-		Name:    "machine-controller-stopped",
+	MachineControllerManagerStopped = &flow.Step[*Scope]{
+		Name:    "machine-controller-manager-stopped",
 		After:   []*flow.Step[*Scope]{EtcdSaved},
-		Ensure:  use1(ensureMachineControllerStopped),
+		Ensure:  use1(ensureMachineControllerManagerStopped),
 		Recheck: recheckPods,
 	}
 	// WorkerMigrated: the extension of the Worker has stopped acting; the machines remain as they are.
 	WorkerMigrated = &flow.Step[*Scope]{
 		Name:   "worker-migrated",
-		After:  []*flow.Step[*Scope]{MachineControllerStopped},
+		After:  []*flow.Step[*Scope]{MachineControllerManagerStopped},
 		Ensure: use2(migrate(only(extensionsv1alpha1.WorkerKind))),
 	}
 	// OthersMigrated: the other extensions that the API server does not need have stopped acting, too.
@@ -134,7 +134,7 @@ func notSettled(s *Values) string {
 }
 
 // ensureEtcdSaved is done as well where etcd does not run: what it held was saved when it was stopped.
-func ensureEtcdSaved(ctx context.Context, seed *Seed, etcds Etcds) (flow.Outcome, error) {
+func ensureEtcdSaved(ctx context.Context, seed *SeedNamespace, etcds Etcds) (flow.Outcome, error) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: etcd.Name, Namespace: seed.namespace}}
 	found, err := kube.Exists(ctx, seed, set)
 	if err != nil || !found || ptr.Deref(set.Spec.Replicas, 1) == 0 {
@@ -154,7 +154,7 @@ func ensureEtcdSaved(ctx context.Context, seed *Seed, etcds Etcds) (flow.Outcome
 	return flow.Done(), nil
 }
 
-func ensureMachineControllerStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func ensureMachineControllerManagerStopped(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	if err := seed.scaleDeployment(ctx, machinecontrollermanager.Name, 0); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -164,7 +164,7 @@ func ensureMachineControllerStopped(ctx context.Context, seed *Seed) (flow.Outco
 	return flow.Done(), nil
 }
 
-func ensureKubeAPIServerStopped(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func ensureKubeAPIServerStopped(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	if ended, err := stopKubeAPIServer(ctx, seed, stoppedWithAPIServer()...); err != nil || !ended {
 		return waitingOr(waitAPIServer, "The API server is being stopped", err)
 	}
@@ -173,21 +173,21 @@ func ensureKubeAPIServerStopped(ctx context.Context, seed *Seed) (flow.Outcome, 
 
 const savingState = "The state of the control plane is being saved in the garden"
 
-func ensureStateSaved(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+func ensureStateSaved(ctx context.Context, s *Values, garden *GardenNamespace) (flow.Outcome, error) {
 	if saved, err := garden.states.Seal(ctx, s.Shoot); err != nil || !saved {
 		return waitingOr(waitState, savingState, err)
 	}
 	return flow.Done(), nil
 }
 
-func ensureLateStateSaved(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+func ensureLateStateSaved(ctx context.Context, s *Values, garden *GardenNamespace) (flow.Outcome, error) {
 	if saved, err := garden.states.SealLast(ctx, s.Shoot); err != nil || !saved {
 		return waitingOr(waitState, savingState, err)
 	}
 	return flow.Done(), nil
 }
 
-func ensureBackupEntryHandedOver(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+func ensureBackupEntryHandedOver(ctx context.Context, s *Values, garden *GardenNamespace) (flow.Outcome, error) {
 	entry := backupEntry(s)
 	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil {
@@ -211,7 +211,7 @@ func ensureBackupEntryHandedOver(ctx context.Context, s *Values, garden *Garden)
 	return flow.Done(), nil
 }
 
-func ensureDestinationPrepared(ctx context.Context, s *Values, garden *Garden) (flow.Outcome, error) {
+func ensureDestinationPrepared(ctx context.Context, s *Values, garden *GardenNamespace) (flow.Outcome, error) {
 	destination := ptr.Deref(s.Shoot.Spec.SeedName, "")
 	claim, err := ownership.Change(ctx, garden, s.Shoot, garden.clock.Now(), func(c ownership.Claim) ownership.Claim {
 		return c.Call(destination)
@@ -302,14 +302,11 @@ func (extensions *Extensions) migrate(ctx context.Context, o extensionsv1alpha1.
 		return flow.Done(), nil
 	}
 	if !requested && (!migrating || op.State == corev1beta1.LastOperationStateError) {
-		before := o.DeepCopyObject().(extensionsv1alpha1.Object)
-		extensionobject.Request(o, extensionsv1alpha1.OperationMigrate, extensions.seed.clock.Now())
-		if err := extensions.seed.Patch(ctx, o,
-			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return flow.Outcome{}, fmt.Errorf("migrate %s %q: %w", kind, o.GetName(), err)
+		request := extensionobject.Request{
+			Operation: extensionsv1alpha1.OperationMigrate, Reason: "the control plane moves to another seed",
+			At: extensions.seed.clock.Now(),
 		}
-		extensionobject.LogRequest(ctx, o, extensionsv1alpha1.OperationMigrate, "the control plane moves to another seed")
-		return waitingFor(o, " is being migrated"), nil
+		return waitingFor(o, " is being migrated"), request.Send(ctx, extensions.seed, o)
 	}
 	if e := o.GetDefaultStatus().LastError; migrating && e != nil {
 		err := flow.WithCodes(fmt.Errorf("migrate %s %s: %s", kind, o.GetName(), e.Description), codeStrings(e.Codes)...)

@@ -28,7 +28,7 @@ var Namespace = &flow.Step[*Scope]{
 	Limit:   15 * 60e9, // Deletion waits for every object in it; the contract allows 15 minutes.
 }
 
-func ensureNamespace(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureNamespace(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	old := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 	found, err := kube.Exists(ctx, seed, old)
 	if err != nil {
@@ -40,7 +40,7 @@ func ensureNamespace(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, 
 // applyNamespace applies the namespace, given what there is of it, and what keeps an isolated one apart from all others
 // before its first pod.
 func applyNamespace(
-	ctx context.Context, s *Values, seed *Seed, old *corev1.Namespace, isolated bool,
+	ctx context.Context, s *Values, seed *SeedNamespace, old *corev1.Namespace, isolated bool,
 ) (flow.Outcome, error) {
 	ns := NamespaceFor(s.Shoot, s.SeedObject, s.Registered, s.Namespace, zonesOf(old))
 	ns.Labels[labelPodSecurity] = podSecurity(s.Registered, s.Installations)
@@ -64,7 +64,7 @@ func applyNamespace(
 var Isolated = &flow.Step[*Scope]{
 	Name:  "isolated",
 	After: []*flow.Step[*Scope]{Hibernate},
-	Ensure: use2(func(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+	Ensure: use2(func(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 		old := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 		if _, err := kube.Exists(ctx, seed, old); err != nil {
 			return flow.Outcome{}, err
@@ -73,7 +73,7 @@ var Isolated = &flow.Step[*Scope]{
 	}),
 }
 
-func removeNamespace(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func removeNamespace(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: seed.namespace}}
 	found, err := kube.Exists(ctx, seed, ns)
 	if err != nil {
@@ -109,7 +109,7 @@ func removeNamespace(ctx context.Context, seed *Seed) (flow.Outcome, error) {
 // removeWorkloads deletes the Deployments of the namespace and returns how many of their pods are left. The namespace
 // controller of Kubernetes would do so as well, but then looks again only after half the longest grace period of a pod.
 // The deletion of the namespace removes everything else.
-func removeWorkloads(ctx context.Context, seed *Seed) (pods int, err error) {
+func removeWorkloads(ctx context.Context, seed *SeedNamespace) (pods int, err error) {
 	deployments, left := &appsv1.DeploymentList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{deployments, left} {
 		if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {

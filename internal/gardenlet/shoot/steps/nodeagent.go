@@ -37,7 +37,7 @@ var NodeAgent = &flow.Step[*Scope]{
 	Ensure: use2(ensureNodeAgent),
 }
 
-func ensureNodeAgent(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureNodeAgent(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	keys, err := readKeys(ctx, seed, s.Shoot, s.Namespace)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -114,7 +114,9 @@ const applyLimit = 3 * time.Minute
 // up.
 const maxOutdated = 5000
 
-func ensureNodesUpdated(ctx context.Context, s *Values, seed *Seed, cluster *Cluster) (flow.Outcome, error) {
+func ensureNodesUpdated(
+	ctx context.Context, s *Values, seed *SeedNamespace, cluster *ShootCluster,
+) (flow.Outcome, error) {
 	shoot, err := cluster.client()
 	if err != nil {
 		return flow.Outcome{}, err

@@ -35,7 +35,7 @@ const (
 )
 
 func ensureOperatingSystemConfig(
-	ctx context.Context, s *Values, seed *Seed, secrets Secrets, extensions *Extensions,
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, extensions *Extensions,
 ) (flow.Outcome, error) {
 	if err := ensurePoolKeys(ctx, s, seed); err != nil {
 		return flow.Outcome{}, err
@@ -220,7 +220,9 @@ func nodeLabels(shoot *corev1beta1.Shoot, w *corev1beta1.Worker, key string) map
 
 // deleteStaleConfigs removes the configurations of pools and versions that are gone. Machines of an old version keep
 // running without theirs: what they need is in the Shoot.
-func deleteStaleConfigs(ctx context.Context, seed *Seed, extensions *Extensions, wanted map[string]bool) error {
+func deleteStaleConfigs(
+	ctx context.Context, seed *SeedNamespace, extensions *Extensions, wanted map[string]bool,
+) error {
 	list := &extensionsv1alpha1.OperatingSystemConfigList{}
 	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return fmt.Errorf("list OperatingSystemConfigs: %w", err)
@@ -236,7 +238,9 @@ func deleteStaleConfigs(ctx context.Context, seed *Seed, extensions *Extensions,
 	return nil
 }
 
-func removeOperatingSystemConfig(ctx context.Context, seed *Seed, extensions *Extensions) (flow.Outcome, error) {
+func removeOperatingSystemConfig(
+	ctx context.Context, seed *SeedNamespace, extensions *Extensions,
+) (flow.Outcome, error) {
 	list := &extensionsv1alpha1.OperatingSystemConfigList{}
 	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil {
 		return flow.Outcome{}, fmt.Errorf("list OperatingSystemConfigs: %w", err)

@@ -107,7 +107,7 @@ func rolledPools(shoot *corev1beta1.Shoot) []poolhash.Pool {
 }
 
 // ensurePoolKeys decides and stores the keys of all pools.
-func ensurePoolKeys(ctx context.Context, s *Values, seed *Seed) error {
+func ensurePoolKeys(ctx context.Context, s *Values, seed *SeedNamespace) error {
 	stored, found, err := readPoolKeys(ctx, seed, s.Namespace)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func ensurePoolKeys(ctx context.Context, s *Values, seed *Seed) error {
 
 // adoptPoolKeys are those of a control plane from before they were stored: its Worker records which version each pool
 // has. What has changed since is not known, so no pool gets another version.
-func adoptPoolKeys(ctx context.Context, s *Values, seed *Seed) ([]poolKeys, error) {
+func adoptPoolKeys(ctx context.Context, s *Values, seed *SeedNamespace) ([]poolKeys, error) {
 	worker := &extensionsv1alpha1.Worker{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Shoot.Name}}
 	if _, err := kube.Exists(ctx, seed, worker); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func extensionsComeFirst(s *Values) string {
 
 // ensureKubeAPIServerPrepared waits until the process runs, which cannot be ready.
 func ensureKubeAPIServerPrepared(
-	ctx context.Context, s *Values, seed *Seed, garden *Garden, secrets Secrets,
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace, secrets Secrets,
 ) (flow.Outcome, error) {
 	if outcome, err := ensureKubeAPIServer(ctx, s, seed, garden, secrets); err != nil || !outcome.IsDone() {
 		return outcome, err
@@ -109,7 +109,7 @@ const imagePod = "images"
 // imagePullLimit is after which time the move continues without the images: it only takes longer then.
 const imagePullLimit = 2 * time.Minute
 
-func ensureImagesPulled(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureImagesPulled(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: imagePod, Namespace: s.Namespace}}
 	found, err := kube.Exists(ctx, seed, pod)
 	if err != nil {

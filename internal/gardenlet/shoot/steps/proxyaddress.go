@@ -20,7 +20,7 @@ import (
 // proxyAddress is the IP that the API server advertises, and at which the proxies of all nodes listen for it. It goes
 // with the Shoot from seed to seed, so that no proxy has to be restarted when a control plane moves; only where another
 // Shoot of the seed has it already is the next one taken.
-func proxyAddress(ctx context.Context, s *Values, seed *Seed) (string, error) {
+func proxyAddress(ctx context.Context, s *Values, seed *SeedNamespace) (string, error) {
 	own := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: kubeapiserver.Name}}
 	if _, err := kube.Exists(ctx, seed, own); err != nil {
 		return "", err

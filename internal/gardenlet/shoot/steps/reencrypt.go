@@ -47,7 +47,7 @@ func (etcds Etcds) access() (EtcdAccess, error) {
 
 // rewrite looks in etcd for objects that are not stored as the configuration says, and makes the API server write them
 // again. It returns how many it has found, at most rewriteBatch; 0 proves that there is none.
-func rewrite(ctx context.Context, cluster *Cluster, etcds Etcds, c encryption.Config) (int, error) {
+func rewrite(ctx context.Context, cluster *ShootCluster, etcds Etcds, c encryption.Config) (int, error) {
 	access, err := etcds.access()
 	if err != nil {
 		return 0, err

@@ -31,7 +31,9 @@ var (
 	}
 )
 
-func ensureReferences(ctx context.Context, s *Values, seed *Seed, garden *Garden) (flow.Outcome, error) {
+func ensureReferences(
+	ctx context.Context, s *Values, seed *SeedNamespace, garden *GardenNamespace,
+) (flow.Outcome, error) {
 	for _, r := range s.Shoot.Spec.Resources {
 		o, err := referencedCopy(ctx, s, garden, r)
 		if err != nil {
@@ -44,7 +46,7 @@ func ensureReferences(ctx context.Context, s *Values, seed *Seed, garden *Garden
 	return flow.Done(), nil
 }
 
-func ensureStaleReferences(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func ensureStaleReferences(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	wanted := map[string]bool{}
 	for _, r := range s.Shoot.Spec.Resources {
 		wanted[r.ResourceRef.Kind+"/"+referencePrefix+r.ResourceRef.Name] = true
@@ -72,7 +74,7 @@ func ensureStaleReferences(ctx context.Context, s *Values, seed *Seed) (flow.Out
 }
 
 func referencedCopy(
-	ctx context.Context, s *Values, garden *Garden, r corev1beta1.NamedResourceReference,
+	ctx context.Context, s *Values, garden *GardenNamespace, r corev1beta1.NamedResourceReference,
 ) (client.Object, error) {
 	key := client.ObjectKey{Namespace: s.Shoot.Namespace, Name: r.ResourceRef.Name}
 	meta := metav1.ObjectMeta{

@@ -48,7 +48,7 @@ func serviceAccountKeyRotation(s *Values) *corev1beta1.ServiceAccountKeyRotation
 	return nil
 }
 
-func ensureRenewedAccess(ctx context.Context, s *Values, seed *Seed, keys Secrets) (flow.Outcome, error) {
+func ensureRenewedAccess(ctx context.Context, s *Values, seed *SeedNamespace, keys Secrets) (flow.Outcome, error) {
 	key, err := keys.Get(nameServiceAccountKey)
 	if err != nil {
 		return flow.Outcome{}, err

@@ -34,7 +34,7 @@ func TestRenewAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	values, keys := &Values{Namespace: namespace}, Secrets{Manager: manager, namespace: namespace}
-	seed := &Seed{Client: c, namespace: namespace}
+	seed := &SeedNamespace{Client: c, namespace: namespace}
 	const due = "due"
 	renewal := func(name string) string {
 		s := &corev1.Secret{}

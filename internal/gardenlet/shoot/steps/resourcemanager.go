@@ -23,7 +23,7 @@ var ResourceManager = &flow.Step[*Scope]{
 	Limit:  5 * time.Minute,
 }
 
-func ensureResourceManager(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureResourceManager(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	access, err := secrets.access(resourcemanager.Name)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -54,7 +54,7 @@ func ensureResourceManager(ctx context.Context, s *Values, seed *Seed, secrets S
 }
 
 // applyWorkload applies objects of which the last one is a Deployment and reports whether it is ready.
-func applyWorkload(ctx context.Context, s *Values, seed *Seed, objects []client.Object) (flow.Outcome, error) {
+func applyWorkload(ctx context.Context, s *Values, seed *SeedNamespace, objects []client.Object) (flow.Outcome, error) {
 	if err := seed.apply(ctx, objects...); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -75,7 +75,7 @@ var ManagedResources = &flow.Step[*Scope]{
 
 // removeManagedResources deletes what extensions have left, and releases everything if the API server is gone: then
 // the Shoot is, too.
-func removeManagedResources(ctx context.Context, s *Values, seed *Seed) (flow.Outcome, error) {
+func removeManagedResources(ctx context.Context, s *Values, seed *SeedNamespace) (flow.Outcome, error) {
 	list, err := seed.shootResources(ctx)
 	if err != nil {
 		return flow.Outcome{}, err

@@ -26,7 +26,7 @@ var RestorableFrom = &flow.Step[*Scope]{
 	Recheck: recheck,
 }
 
-func ensureRestorableFrom(ctx context.Context, s *Values, garden *Garden, etcds Etcds) (flow.Outcome, error) {
+func ensureRestorableFrom(ctx context.Context, s *Values, garden *GardenNamespace, etcds Etcds) (flow.Outcome, error) {
 	entry := backupEntry(s)
 	found, err := kube.Exists(ctx, garden, entry)
 	if err != nil || found && entry.Annotations[corev1beta1.AnnotationRestorableFrom] != "" {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,32 +34,29 @@ func toRestore(o extensionsv1alpha1.Object) bool {
 func (extensions *Extensions) restore(
 	ctx context.Context, wanted, current extensionsv1alpha1.Object, found bool,
 ) (flow.Outcome, error) {
-	kind := extensionobject.KindOf(wanted)
 	if found && current.GetDeletionTimestamp() != nil {
 		return waitingFor(current, " is being deleted before it can be created again"), nil
 	}
+	now := extensions.seed.clock.Now()
 	if !found {
 		current = wanted.DeepCopyObject().(extensionsv1alpha1.Object)
-		extensionobject.Request(current, extensionsv1alpha1.OperationWaitForState, extensions.seed.clock.Now())
-		if err := extensions.seed.Create(ctx, current); apierrors.IsAlreadyExists(err) {
-			return waitingFor(current, " is being created"), nil
-		} else if err != nil {
-			return flow.Outcome{}, fmt.Errorf("create %s %q: %w", kind, current.GetName(), err)
+		request := extensionobject.Request{
+			Operation: extensionsv1alpha1.OperationWaitForState, Reason: "its state is written next", At: now,
+		}
+		if err := request.Create(ctx, extensions.seed, current); err != nil {
+			return flow.Outcome{}, err
+		}
+		if current.GetUID() == "" {
+			return waitingFor(current, " is being created"), nil // Another client was faster.
 		}
 	}
-	if err := extensions.giveState(ctx, kind, current); err != nil {
+	if err := extensions.giveState(ctx, extensionobject.KindOf(current), current); err != nil {
 		return flow.Outcome{}, err
 	}
-	before := current.DeepCopyObject().(extensionsv1alpha1.Object)
-	extensionobject.SetSpec(current, wanted)
-	extensionobject.Request(current, extensionsv1alpha1.OperationRestore, extensions.seed.clock.Now())
-	if err := extensions.seed.Patch(ctx, current,
-		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return flow.Outcome{}, fmt.Errorf("restore %s %q: %w", kind, current.GetName(), err)
+	request := extensionobject.Request{
+		Operation: extensionsv1alpha1.OperationRestore, Reason: "the control plane has moved to this seed", At: now,
 	}
-	extensionobject.LogRequest(ctx, current, extensionsv1alpha1.OperationRestore,
-		"the control plane has moved to this seed")
-	return waitingFor(current, " is being restored"), nil
+	return waitingFor(current, " is being restored"), request.Update(ctx, extensions.seed, current, wanted)
 }
 
 // giveState puts what the garden has kept into an object's status, after making what that refers to, unless the object

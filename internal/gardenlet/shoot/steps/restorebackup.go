@@ -113,7 +113,9 @@ func withoutRestoration(s *Values) string {
 	return reasonIf(!s.Facts.Restoration.Pending(), "not requested")
 }
 
-func ensureRestored(ctx context.Context, s *Values, seed *Seed, secrets Secrets, etcds Etcds) (flow.Outcome, error) {
+func ensureRestored(
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, etcds Etcds,
+) (flow.Outcome, error) {
 	r := *s.Facts.Restoration
 	if r.Phase == RestorationRequested {
 		if ended, err := stopKubeAPIServer(ctx, seed); err != nil || !ended {

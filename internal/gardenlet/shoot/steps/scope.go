@@ -47,8 +47,8 @@ type Scope struct {
 
 // The parts of the scope. [Values] are one, too.
 type (
-	// Seed is the namespace of the control plane in the seed.
-	Seed struct {
+	// SeedNamespace is the namespace of the control plane in the seed.
+	SeedNamespace struct {
 		client.Client
 		namespace string
 		applied   *kube.ApplyCache
@@ -56,8 +56,8 @@ type (
 		// operation distinguishes the current one from others.
 		operation string
 	}
-	// Garden is the project's namespace in the garden, and the Shoot's objects there.
-	Garden struct {
+	// GardenNamespace is the project's namespace in the garden, and the Shoot's objects there.
+	GardenNamespace struct {
 		client.Client
 		applied *kube.ApplyCache
 		states  *shootstate.States
@@ -70,12 +70,12 @@ type (
 	}
 	// Extensions are the objects that request operations of extensions.
 	Extensions struct {
-		seed   *Seed
+		seed   *SeedNamespace
 		values *Values
 		state  *shootstate.Saved
 	}
-	// Cluster is the Shoot cluster.
-	Cluster struct {
+	// ShootCluster is the Shoot cluster.
+	ShootCluster struct {
 		connector Connector
 		secrets   Secrets
 		clock     clock.PassiveClock
@@ -84,7 +84,7 @@ type (
 	Etcds struct {
 		EtcdConnector
 		secrets Secrets
-		garden  *Garden
+		garden  *GardenNamespace
 	}
 	// Status collects changes of the Shoot's status, for one write at the end of the pass. Until then, steps see the
 	// status as it was when the pass began.
@@ -98,18 +98,22 @@ type (
 type part[P any] interface{ of(*Scope) P }
 
 func (*Values) of(s *Scope) *Values { return &s.Values }
-func (*Seed) of(s *Scope) *Seed {
+func (*SeedNamespace) of(s *Scope) *SeedNamespace {
 	operation := string(s.Operation) + " " + s.Started.UTC().Format(time.RFC3339Nano)
-	return &Seed{s.Seed, s.Namespace, s.SeedApplied, s.Clock, operation}
+	return &SeedNamespace{s.Seed, s.Namespace, s.SeedApplied, s.Clock, operation}
 }
-func (*Garden) of(s *Scope) *Garden { return &Garden{s.Garden, s.GardenApplied, s.States, s.Clock} }
+func (*GardenNamespace) of(s *Scope) *GardenNamespace {
+	return &GardenNamespace{s.Garden, s.GardenApplied, s.States, s.Clock}
+}
 func (Secrets) of(s *Scope) Secrets { return Secrets{s.Secrets, s.Namespace} }
 func (*Extensions) of(s *Scope) *Extensions {
-	return &Extensions{get[*Seed](s), &s.Values, s.State}
+	return &Extensions{get[*SeedNamespace](s), &s.Values, s.State}
 }
-func (*Cluster) of(s *Scope) *Cluster { return &Cluster{s.Shoots, get[Secrets](s), s.Clock} }
-func (Etcds) of(s *Scope) Etcds       { return Etcds{s.Etcds, get[Secrets](s), get[*Garden](s)} }
-func (*Status) of(s *Scope) *Status   { return &s.Status }
+func (*ShootCluster) of(s *Scope) *ShootCluster {
+	return &ShootCluster{s.Shoots, get[Secrets](s), s.Clock}
+}
+func (Etcds) of(s *Scope) Etcds     { return Etcds{s.Etcds, get[Secrets](s), get[*GardenNamespace](s)} }
+func (*Status) of(s *Scope) *Status { return &s.Status }
 
 func (status *Status) change(change func(*corev1beta1.ShootStatus)) {
 	status.mu.Lock()

@@ -26,7 +26,7 @@ import (
 
 // apply applies objects in order; each holds the server's answer afterwards. Deployments and StatefulSets are written
 // once per operation, so that webhooks of extensions act on them.
-func (seed *Seed) apply(ctx context.Context, objects ...client.Object) error {
+func (seed *SeedNamespace) apply(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
 		var err error
 		switch o.(type) {
@@ -43,7 +43,7 @@ func (seed *Seed) apply(ctx context.Context, objects ...client.Object) error {
 }
 
 // remove deletes objects and reports whether all are gone.
-func (seed *Seed) remove(ctx context.Context, objects ...client.Object) (bool, error) {
+func (seed *SeedNamespace) remove(ctx context.Context, objects ...client.Object) (bool, error) {
 	all := true
 	for _, o := range objects {
 		gone, err := seed.applied.Delete(ctx, seed, o)
@@ -56,7 +56,7 @@ func (seed *Seed) remove(ctx context.Context, objects ...client.Object) (bool, e
 }
 
 // deploymentReady reads a Deployment and reports whether its newest version is available.
-func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcome, error) {
+func (seed *SeedNamespace) deploymentReady(ctx context.Context, name string) (flow.Outcome, error) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
 	found, err := kube.Exists(ctx, seed, d)
 	if err != nil {
@@ -81,7 +81,7 @@ func (seed *Seed) deploymentReady(ctx context.Context, name string) (flow.Outcom
 const fetchLimit = 30 * time.Minute
 
 // waitForPods adds to the text what the pods wait for.
-func (seed *Seed) waitForPods(kind flow.Kind, text string, pods []corev1.Pod) flow.Outcome {
+func (seed *SeedNamespace) waitForPods(kind flow.Kind, text string, pods []corev1.Pod) flow.Outcome {
 	why, fetching := kube.WaitingContainers(pods, seed.clock.Now())
 	if why != "" {
 		text += ": " + why
@@ -93,7 +93,7 @@ func (seed *Seed) waitForPods(kind flow.Kind, text string, pods []corev1.Pod) fl
 }
 
 // removeDeployment deletes a Deployment and waits for its pods, which the garbage collector removes after it.
-func (seed *Seed) removeDeployment(ctx context.Context, d *appsv1.Deployment) (flow.Outcome, error) {
+func (seed *SeedNamespace) removeDeployment(ctx context.Context, d *appsv1.Deployment) (flow.Outcome, error) {
 	gone, err := seed.remove(ctx, d)
 	if err != nil {
 		return flow.Outcome{}, err
@@ -109,7 +109,7 @@ func (seed *Seed) removeDeployment(ctx context.Context, d *appsv1.Deployment) (f
 }
 
 // scaleDeployment sets the replicas of a Deployment if it exists.
-func (seed *Seed) scaleDeployment(ctx context.Context, name string, replicas int32) error {
+func (seed *SeedNamespace) scaleDeployment(ctx context.Context, name string, replicas int32) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: seed.namespace}}
 	found, err := kube.Exists(ctx, seed, d)
 	if err != nil || !found || ptr.Deref(d.Spec.Replicas, 1) == replicas {
@@ -125,7 +125,7 @@ func (seed *Seed) scaleDeployment(ctx context.Context, name string, replicas int
 }
 
 // stopStatefulSet scales a StatefulSet that was read to zero.
-func (seed *Seed) stopStatefulSet(ctx context.Context, set *appsv1.StatefulSet) error {
+func (seed *SeedNamespace) stopStatefulSet(ctx context.Context, set *appsv1.StatefulSet) error {
 	if ptr.Deref(set.Spec.Replicas, 1) == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (seed *Seed) stopStatefulSet(ctx context.Context, set *appsv1.StatefulSet) 
 }
 
 // pauseDeployment pauses or resumes a Deployment. It does not create a missing one.
-func (seed *Seed) pauseDeployment(ctx context.Context, d *appsv1.Deployment, paused bool) error {
+func (seed *SeedNamespace) pauseDeployment(ctx context.Context, d *appsv1.Deployment, paused bool) error {
 	if d.UID == "" || d.Spec.Paused == paused {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (seed *Seed) pauseDeployment(ctx context.Context, d *appsv1.Deployment, pau
 
 // deleteReplicaSets deletes the ReplicaSets of a Deployment that is paused, deleted, or scaled to zero right
 // afterwards, but not their pods. It reports whether the pods have no controller.
-func (seed *Seed) deleteReplicaSets(ctx context.Context, name string) (bool, error) {
+func (seed *SeedNamespace) deleteReplicaSets(ctx context.Context, name string) (bool, error) {
 	sets := &appsv1.ReplicaSetList{}
 	if err := seed.List(ctx, sets, client.InNamespace(seed.namespace), client.MatchingLabels(component.Selector(name)),
 		&client.ListOptions{Raw: &metav1.ListOptions{}}); err != nil {
@@ -174,7 +174,7 @@ func (seed *Seed) deleteReplicaSets(ctx context.Context, name string) (bool, err
 }
 
 // podsOf lists the pods of a component.
-func (seed *Seed) podsOf(ctx context.Context, name string, opts ...client.ListOption) ([]corev1.Pod, error) {
+func (seed *SeedNamespace) podsOf(ctx context.Context, name string, opts ...client.ListOption) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	opts = append(opts, client.InNamespace(seed.namespace), client.MatchingLabels(component.Selector(name)))
 	if err := seed.List(ctx, pods, opts...); err != nil {
@@ -185,12 +185,12 @@ func (seed *Seed) podsOf(ctx context.Context, name string, opts ...client.ListOp
 
 // endPods reports whether the pods of a component have ended that nobody uses any more. Those that are shutting down
 // need not wait for their clients.
-func (seed *Seed) endPods(ctx context.Context, name string) (bool, error) {
+func (seed *SeedNamespace) endPods(ctx context.Context, name string) (bool, error) {
 	return seed.deletePods(ctx, name, func(p *corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
 }
 
 // deletePods deletes those pods of a component that match, and reports whether it has none.
-func (seed *Seed) deletePods(ctx context.Context, name string, match func(*corev1.Pod) bool) (bool, error) {
+func (seed *SeedNamespace) deletePods(ctx context.Context, name string, match func(*corev1.Pod) bool) (bool, error) {
 	pods, err := seed.podsOf(ctx, name)
 	if err != nil {
 		return false, err
@@ -208,7 +208,7 @@ func (seed *Seed) deletePods(ctx context.Context, name string, match func(*corev
 }
 
 // endPod deletes a Pod that was read, or shortens the time that it has to end to a second.
-func (seed *Seed) endPod(ctx context.Context, p *corev1.Pod) error {
+func (seed *SeedNamespace) endPod(ctx context.Context, p *corev1.Pod) error {
 	if !p.DeletionTimestamp.IsZero() && ptr.Deref(p.DeletionGracePeriodSeconds, 0) <= 1 {
 		return nil
 	}
@@ -220,7 +220,9 @@ func (seed *Seed) endPod(ctx context.Context, p *corev1.Pod) error {
 }
 
 // releaseResource takes the finalizers of a ManagedResource that was read away, and deletes it.
-func (seed *Seed) releaseResource(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, keepObjects bool) error {
+func (seed *SeedNamespace) releaseResource(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, keepObjects bool,
+) error {
 	before := mr.DeepCopy()
 	mr.Spec.KeepObjects, mr.Finalizers = ptr.To(keepObjects), nil
 	if err := client.IgnoreNotFound(seed.Patch(ctx, mr, client.MergeFrom(before))); err != nil {
@@ -235,7 +237,9 @@ func (seed *Seed) releaseResource(ctx context.Context, mr *resourcesv1alpha1.Man
 }
 
 // release deletes all objects of the kinds in the namespace after taking their finalizers away, and counts them.
-func (seed *Seed) release(ctx context.Context, group schema.GroupVersion, kinds ...string) (count int, err error) {
+func (seed *SeedNamespace) release(
+	ctx context.Context, group schema.GroupVersion, kinds ...string,
+) (count int, err error) {
 	for _, kind := range kinds {
 		n, err := seed.releaseKind(ctx, group.WithKind(kind))
 		if err != nil {
@@ -247,7 +251,9 @@ func (seed *Seed) release(ctx context.Context, group schema.GroupVersion, kinds 
 }
 
 // metadata lists the objects of a kind in the namespace. A kind that the seed does not have has none.
-func (seed *Seed) metadata(ctx context.Context, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
+func (seed *SeedNamespace) metadata(
+	ctx context.Context, kind schema.GroupVersionKind,
+) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := seed.List(ctx, list, client.InNamespace(seed.namespace)); err != nil && !meta.IsNoMatchError(err) {
@@ -256,7 +262,7 @@ func (seed *Seed) metadata(ctx context.Context, kind schema.GroupVersionKind) ([
 	return list.Items, nil
 }
 
-func (seed *Seed) releaseKind(ctx context.Context, kind schema.GroupVersionKind) (int, error) {
+func (seed *SeedNamespace) releaseKind(ctx context.Context, kind schema.GroupVersionKind) (int, error) {
 	objects, err := seed.metadata(ctx, kind)
 	if err != nil {
 		return 0, err

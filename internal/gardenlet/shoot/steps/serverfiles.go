@@ -20,7 +20,7 @@ import (
 // addServerFiles reads the user's files for the API server from the project. It was checked when the Shoot began to
 // refer to it and may have changed since. A server does not start with a wrong file, so it never gets one: the error
 // has the code of a problem of the user, and running servers keep their files.
-func addServerFiles(ctx context.Context, s *Values, garden *Garden, v *kubeapiserver.Values) error {
+func addServerFiles(ctx context.Context, s *Values, garden *GardenNamespace, v *kubeapiserver.Values) error {
 	var errs []error
 	for _, file := range apiserverfiles.Of(s.Shoot, append([]string{v.Issuer}, v.AcceptedIssuers...)) {
 		configMap := &corev1.ConfigMap{}
@@ -52,7 +52,7 @@ func addServerFiles(ctx context.Context, s *Values, garden *Garden, v *kubeapise
 
 // authorizationKubeconfigs reads the kubeconfigs of the user's webhooks, by the names of their authorizers.
 func authorizationKubeconfigs(
-	ctx context.Context, s *Values, garden *Garden, references []corev1beta1.AuthorizerKubeconfigReference,
+	ctx context.Context, s *Values, garden *GardenNamespace, references []corev1beta1.AuthorizerKubeconfigReference,
 ) (map[string][]byte, error) {
 	path := field.NewPath("spec", "kubernetes", "kubeAPIServer", "structuredAuthorization", "kubeconfigs")
 	kubeconfigs := map[string][]byte{}
@@ -87,7 +87,7 @@ func joined(errs []error) error {
 
 // referenced reads an object of the project that a field of the Shoot names.
 func referenced(
-	ctx context.Context, s *Values, garden *Garden, path *field.Path, name string, object client.Object,
+	ctx context.Context, s *Values, garden *GardenNamespace, path *field.Path, name string, object client.Object,
 ) error {
 	err := garden.Get(ctx, client.ObjectKey{Namespace: s.Shoot.Namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) {

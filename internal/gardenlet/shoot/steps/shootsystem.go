@@ -23,7 +23,7 @@ var ShootNamespaces = &flow.Step[*Scope]{
 	Ensure: use1(ensureShootNamespaces),
 }
 
-func ensureShootNamespaces(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func ensureShootNamespaces(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	return flow.Done(), seed.applyShootResource(ctx, shootsystem.NamespaceResourceName, shootsystem.Namespaces())
 }
 
@@ -36,7 +36,7 @@ var ShootSystem = &flow.Step[*Scope]{
 	Ensure: use3(ensureShootSystem),
 }
 
-func ensureShootSystem(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureShootSystem(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	objects := shootsystem.Render(shootsystem.Values{
 		ClusterIdentity: clusterIdentity(s), Info: shootInfo(s), Workers: !s.Workerless(),
 		Definitions: definitions(s.Shoot),

@@ -17,7 +17,7 @@ import (
 // Controllers delete pods with the whole grace period, which a kubelet does not shorten later, and replace a pod that
 // others delete. So the pods are detached from their controllers first, and serve until they are deleted.
 // [ensureKubeAPIServer] attaches them again.
-func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool, error) {
+func stopKubeAPIServer(ctx context.Context, seed *SeedNamespace, others ...string) (bool, error) {
 	d, err := apiServerDeployment(ctx, seed)
 	if err != nil {
 		return false, err
@@ -44,7 +44,7 @@ func stopKubeAPIServer(ctx context.Context, seed *Seed, others ...string) (bool,
 
 // kubeAPIServerEnded reports whether no server is left that could write to etcd, once its Deployment has been scaled
 // to zero.
-func kubeAPIServerEnded(ctx context.Context, seed *Seed) (bool, error) {
+func kubeAPIServerEnded(ctx context.Context, seed *SeedNamespace) (bool, error) {
 	d, err := apiServerDeployment(ctx, seed)
 	if err != nil || d.Status.ObservedGeneration < d.Generation || d.Status.Replicas > 0 {
 		return false, err
@@ -67,7 +67,7 @@ func stoppedWithAPIServer() []string {
 
 // releasePods pauses a Deployment, so that it makes no ReplicaSet, and deletes its ReplicaSets, but not their pods. It
 // reports whether the pods have no controller.
-func releasePods(ctx context.Context, seed *Seed, d *appsv1.Deployment) (bool, error) {
+func releasePods(ctx context.Context, seed *SeedNamespace, d *appsv1.Deployment) (bool, error) {
 	if err := seed.pauseDeployment(ctx, d, true); err != nil {
 		return false, err
 	}

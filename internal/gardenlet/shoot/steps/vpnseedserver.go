@@ -21,7 +21,7 @@ var VPNSeedServer = &flow.Step[*Scope]{
 	Limit:  5 * time.Minute,
 }
 
-func ensureVPNSeedServer(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureVPNSeedServer(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	server, err := secrets.Get(nameVPNServer)
 	if err != nil {
 		return flow.Outcome{}, err

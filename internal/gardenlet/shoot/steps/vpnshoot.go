@@ -20,7 +20,7 @@ var VPNShoot = &flow.Step[*Scope]{
 	Ensure: use3(ensureVPNShoot),
 }
 
-func ensureVPNShoot(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureVPNShoot(ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets) (flow.Outcome, error) {
 	ca, err := secrets.Bundle(nameCAVPN)
 	if err != nil {
 		return flow.Outcome{}, err

@@ -21,17 +21,19 @@ import (
 	"hortus.dev/hortus/internal/kube"
 )
 
-// MachineController creates, drains and deletes machines. It starts at the same time as the API server and waits for
-// it.
-var MachineController = &flow.Step[*Scope]{
-	Name:   "machine-controller",
+// MachineControllerManager creates, drains and deletes machines. It starts at the same time as the API server and
+// waits for it.
+var MachineControllerManager = &flow.Step[*Scope]{
+	Name:   "machine-controller-manager",
 	After:  []*flow.Step[*Scope]{CloudCredentials, KubeAPIServer},
 	SkipIf: when(workerless),
-	Ensure: use3(ensureMachineController),
-	Remove: use1(removeMachineController),
+	Ensure: use3(ensureMachineControllerManager),
+	Remove: use1(removeMachineControllerManager),
 }
 
-func ensureMachineController(ctx context.Context, s *Values, seed *Seed, secrets Secrets) (flow.Outcome, error) {
+func ensureMachineControllerManager(
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets,
+) (flow.Outcome, error) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: machinecontrollermanager.Name, Namespace: s.Namespace,
 	}}
@@ -62,7 +64,7 @@ func ensureMachineController(ctx context.Context, s *Values, seed *Seed, secrets
 
 // machinesAreMissing reports whether the Worker has not been restored yet. A controller that does not know the machines
 // would take them for orphans and delete them.
-func machinesAreMissing(ctx context.Context, s *Values, seed *Seed) (bool, error) {
+func machinesAreMissing(ctx context.Context, s *Values, seed *SeedNamespace) (bool, error) {
 	if !s.Restoring() {
 		return false, nil
 	}
@@ -77,7 +79,7 @@ func machinesAreMissing(ctx context.Context, s *Values, seed *Seed) (bool, error
 
 // machinesAreGone reports whether the extension of the Worker has stopped the controller since a Shoot that is being
 // hibernated has no machine any more. If it were started again for nothing, hibernation would wait for it.
-func machinesAreGone(ctx context.Context, s *Values, seed *Seed, controller *appsv1.Deployment) (bool, error) {
+func machinesAreGone(ctx context.Context, s *Values, seed *SeedNamespace, controller *appsv1.Deployment) (bool, error) {
 	if !s.Shoot.HibernationEnabled() || s.Asleep() || s.Deleting() || ptr.Deref(controller.Spec.Replicas, 1) > 0 {
 		return false, nil
 	}
@@ -105,7 +107,7 @@ func controllerHasWork(objects map[string][]metav1.PartialObjectMetadata) bool {
 	return false
 }
 
-func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, error) {
+func removeMachineControllerManager(ctx context.Context, seed *SeedNamespace) (flow.Outcome, error) {
 	objects := machinecontrollermanager.Render(machinecontrollermanager.Values{Namespace: seed.namespace})
 	_, err := seed.remove(ctx, objects...)
 	return flow.Done(), err
@@ -115,7 +117,7 @@ func removeMachineController(ctx context.Context, seed *Seed) (flow.Outcome, err
 var Worker = &flow.Step[*Scope]{
 	Name: "worker",
 	After: []*flow.Step[*Scope]{
-		MachineController, OperatingSystemConfig, ShootSystem, ShootResources, Network, ControlPlane,
+		MachineControllerManager, OperatingSystemConfig, ShootSystem, ShootResources, Network, ControlPlane,
 		ExtensionsAfterKubeAPIServer, Route, DNSInternal,
 	},
 	SkipIf: when(workerless, asleep),
@@ -126,7 +128,7 @@ var Worker = &flow.Step[*Scope]{
 }
 
 func ensureWorker(
-	ctx context.Context, s *Values, seed *Seed, secrets Secrets, extensions *Extensions,
+	ctx context.Context, s *Values, seed *SeedNamespace, secrets Secrets, extensions *Extensions,
 ) (flow.Outcome, error) {
 	infrastructure, err := infrastructure(ctx, s, seed)
 	if err != nil {
@@ -158,7 +160,7 @@ func ensureWorker(
 		}
 		o.Spec.Pools = append(o.Spec.Pools, *pool)
 	}
-	if err := rollPools(ctx, s, seed); err != nil {
+	if err := requestRollouts(ctx, s, seed); err != nil {
 		return flow.Outcome{}, err
 	}
 	outcome, err := extensions.reconcile(ctx, extensionRequest{object: o, trigger: triggerAlways, severe: severeDefault})
@@ -174,7 +176,7 @@ func ensureWorker(
 
 // desiredPool describes the machines of a pool to the provider.
 func desiredPool(
-	ctx context.Context, s *Values, seed *Seed, w *corev1beta1.Worker, key poolKey,
+	ctx context.Context, s *Values, seed *SeedNamespace, w *corev1beta1.Worker, key poolKey,
 ) (*extensionsv1alpha1.WorkerPool, error) {
 	provision := &extensionsv1alpha1.OperatingSystemConfig{}
 	if err := seed.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key.name + suffixProvision},
