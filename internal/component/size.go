@@ -16,11 +16,6 @@ const (
 	Large  Size = "large"
 )
 
-// ElectionRetryPeriod is how often controllers of Kubernetes renew the Lease of their leader, and look whether it is
-// free. Each renewal is a write to etcd: with the default of 2 s, they are three quarters of the requests of an idle
-// control plane. The Lease lasts 15 s, the default.
-const ElectionRetryPeriod = "5s"
-
 // SizeFor returns the size for a number of nodes.
 func SizeFor(nodes int32) Size {
 	switch {

@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	// Lease times of Kubernetes' own controllers.
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
+	// A leader ends when it could not renew its Lease until the deadline. An old pod releases its Lease, so only a process
+	// that has crashed makes others wait for the whole duration.
+	leaseDuration = 30 * time.Second
+	renewDeadline = 20 * time.Second
+	retryPeriod   = 5 * time.Second
 
 	// Workers per queue: enough for a pool of dozens, and few enough to cost no memory.
 	Workers = 10

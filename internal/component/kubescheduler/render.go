@@ -98,8 +98,13 @@ func configuration(v Values) string {
 	config := map[string]any{
 		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
 		"clientConnection": map[string]any{"kubeconfig": component.ClientAccessPath + "/kubeconfig"},
-		"leaderElection":   map[string]any{"leaderElect": true, "retryPeriod": component.ElectionRetryPeriod},
-		"enableProfiling":  false,
+		"leaderElection": map[string]any{
+			"leaderElect":   true,
+			"leaseDuration": component.ElectionLeaseDuration.String(),
+			"renewDeadline": component.ElectionRenewDeadline.String(),
+			"retryPeriod":   component.ElectionRetryPeriod.String(),
+		},
+		"enableProfiling": false,
 	}
 	if c := v.Config; c != nil && c.Profile != nil && *c.Profile == corev1beta1.SchedulingProfileBinPacking {
 		config["profiles"] = []any{map[string]any{

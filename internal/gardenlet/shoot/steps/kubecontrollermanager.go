@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"hortus.dev/hortus/internal/component"
 	"hortus.dev/hortus/internal/component/kubecontrollermanager"
 	"hortus.dev/hortus/internal/flow"
 	"hortus.dev/hortus/internal/kube"
@@ -69,8 +70,8 @@ func ensureKubeControllerManager(
 }
 
 // releaseLeadership deletes the Lease of the leader if no kube-controller-manager runs. One that is stopped does not
-// release its Lease, and the next, after a hibernation or a move, would wait for 15 s until it expires. Until then no
-// node could join, since nothing signs its certificate.
+// release its Lease, and the next, after a hibernation or a move, would wait until it expires. Until then no node could
+// join, since nothing signs its certificate.
 func releaseLeadership(ctx context.Context, seed *SeedNamespace, cluster *ShootCluster) error {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: kubecontrollermanager.Name, Namespace: seed.namespace},
@@ -97,8 +98,8 @@ func releaseLeadership(ctx context.Context, seed *SeedNamespace, cluster *ShootC
 	err = shoot.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		// A webhook of the user may not answer without nodes. The Lease expires by itself, so nothing depends on it.
-		log.FromContext(ctx).Info("The Lease of the former kube-controller-manager is not deleted, it expires after 15 s",
-			"reason", err.Error())
+		log.FromContext(ctx).Info("The Lease of the former kube-controller-manager is not deleted",
+			"expiresAfter", component.ElectionLeaseDuration, "reason", err.Error())
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (extensions *Extensions) restore(
 		if err := request.Create(ctx, extensions.seed, current); err != nil {
 			return flow.Outcome{}, err
 		}
-		if current.GetUID() == "" {
+		if current.GetResourceVersion() == "" {
 			return waitingFor(current, " is being created"), nil // Another client was faster.
 		}
 	}
