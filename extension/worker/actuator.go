@@ -376,27 +376,13 @@ func (a *Actuator) applyClasses(ctx context.Context, w *extensionsv1alpha1.Worke
 func (a *Actuator) applyDeployments(
 	ctx context.Context, want []Wanted, have *observed, hibernated bool, restored State,
 ) error {
-	autoscaled, waking := false, len(have.deployments) > 0
-	for i := range want {
-		autoscaled = autoscaled || want[i].pool.Minimum < want[i].pool.Maximum
-	}
-	for i := range have.deployments {
-		waking = waking && have.deployments[i].Spec.Replicas == 0
-	}
 	for i := range want {
 		w := &want[i]
 		if w.waitsFor != "" {
 			continue
 		}
-		s := scale{min: w.Min, max: w.Max, hibernated: hibernated, autoscaled: autoscaled, waking: waking && !hibernated}
 		existing := have.deployment(w.Name)
-		if existing != nil {
-			s.current = ptr.To(existing.Spec.Replicas)
-		}
-		if r, ok := restored[w.Name]; ok {
-			s.restored = ptr.To(r.Replicas)
-		}
-		w.replicas = s.replicas()
+		w.replicas = replicas(w.Min, hibernated)
 		md := &machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.worker.Namespace, Name: w.Name}}
 		if _, err := controllerutil.CreateOrPatch(ctx, a.Client, md, func() error {
 			if md.ResourceVersion == "" {

@@ -97,6 +97,7 @@ func (a *Actuator) controllerReplicas(t *testing.T) int32 {
 func TestRestorePutsMachinesFirst(t *testing.T) {
 	var created []string
 	a, w := newActuator(&created), testWorker()
+	w.Spec.Pools[0].Minimum = 2
 	set := machinev1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Name: ns + "-p-z1-1", Labels: map[string]string{"name": ns + "-p-z1"},
 	}}

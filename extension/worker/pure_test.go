@@ -89,38 +89,16 @@ func TestSpreadIntOrPercent(t *testing.T) {
 
 func TestReplicas(t *testing.T) {
 	for name, tc := range map[string]struct {
-		scale scale
-		want  int32
+		minimum    int32
+		hibernated bool
+		want       int32
 	}{
-		"a hibernated Shoot has none": {scale{
-			min: 2, max: 5, hibernated: true, autoscaled: true, current: ptr.To(int32(3)),
-		}, 0},
-		"without autoscaler the minimum":           {scale{min: 2, max: 2, current: ptr.To(int32(7))}, 2},
-		"a new deployment starts with the minimum": {scale{min: 2, max: 5, autoscaled: true}, 2},
-		"a restored deployment keeps its size": {scale{
-			min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)),
-		}, 4},
-		"the autoscaler scales an existing restored deployment": {scale{
-			min: 2, max: 5, autoscaled: true, restored: ptr.To(int32(4)), current: ptr.To(int32(3)),
-		}, 3},
-		"a Shoot that wakes up starts with the minimum": {scale{
-			min: 2, max: 5, autoscaled: true, waking: true, current: ptr.To(int32(0)),
-		}, 2},
-		"raised to the minimum": {scale{
-			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(1)),
-		}, 2},
-		"lowered to the maximum": {scale{
-			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(9)),
-		}, 5},
-		"the autoscaler decides in between": {scale{
-			min: 2, max: 5, autoscaled: true, current: ptr.To(int32(4)),
-		}, 4},
-		"a pool with minimum zero is raised from zero, too": {scale{
-			min: 0, max: 5, autoscaled: true, current: ptr.To(int32(0)),
-		}, 0},
+		"awake":      {2, false, 2},
+		"hibernated": {2, true, 0},
+		"may be 0":   {0, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.scale.replicas(); got != tc.want {
+			if got := replicas(tc.minimum, tc.hibernated); got != tc.want {
 				t.Errorf("replicas() = %d, want %d", got, tc.want)
 			}
 		})

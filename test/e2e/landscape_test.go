@@ -122,6 +122,17 @@ func TestLandscape(t *testing.T) {
 			})
 		}
 	})
+	step(t, "it has one machine less when its minimum is lower", func(t *testing.T) {
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", "demo", "--type=json", "-p",
+			`[{"op":"replace","path":"/spec/provider/workers/0/minimum","value":1}]`)
+		awaitSucceeded(t, "demo")
+		if nodes := strings.Fields(kubectl(t, shootKubeconfig(t, "demo"), "get", "nodes", "-o", "name")); len(nodes) != 1 {
+			t.Errorf("it has the nodes %v, want one", nodes)
+		}
+		if instances := cloudObjectsOf(t, "demo")["instances"]; instances != 1 {
+			t.Errorf("the cloud has %d instances of it, want one", instances)
+		}
+	})
 	step(t, "the tour of the README works", checkTour)
 	step(t, "a kube-proxy that starts again keeps all Services", checkKubeProxyKeepsServices)
 	step(t, "an older minor is built on first use", func(t *testing.T) {

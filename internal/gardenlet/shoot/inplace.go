@@ -114,7 +114,8 @@ func (r *Reconciler) finishInPlaceUpdates(ctx context.Context, shoot *corev1beta
 }
 
 // updateManualPools follows the progress of users who update pools by hand, while nothing else happens to the Shoot.
-// When the last pool is done, a rotation that waited for it can continue.
+// When the last pool is done, a rotation that waited for it can continue. The reconciliation is requested first: after a
+// stop before the second write the pools are still pending, and are looked at again.
 func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	if !waitsForManualPools(shoot) || !finished(shoot) {
 		return nil
@@ -123,21 +124,30 @@ func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.S
 	if err := r.finishInPlaceUpdates(ctx, shoot, asleep(shoot)); err != nil {
 		return err
 	}
-	if err := kube.PatchStatus(ctx, r.Garden, shoot, before); err != nil {
-		return err
+	if shoot.Status.InPlaceUpdates == nil && rotationWaits(shoot) {
+		if err := r.requestReconciliation(ctx, client.ObjectKeyFromObject(shoot)); err != nil {
+			return err
+		}
 	}
-	if shoot.Status.InPlaceUpdates != nil || !rotationWaits(shoot) {
-		return nil
-	}
-	latest := &corev1beta1.Shoot{} // The status has just been written.
-	if err := r.Garden.Get(ctx, client.ObjectKeyFromObject(shoot), latest); err != nil {
+	before.ObjectMeta = *shoot.ObjectMeta.DeepCopy() // Operations have been written.
+	return kube.PatchStatus(ctx, r.Garden, shoot, before)
+}
+
+// requestReconciliation adds the operation to those that are requested of the Shoot.
+func (r *Reconciler) requestReconciliation(ctx context.Context, key client.ObjectKey) error {
+	latest := &corev1beta1.Shoot{} // Operations may have been added or removed since.
+	if err := r.Garden.Get(ctx, key, latest); err != nil {
 		return client.IgnoreNotFound(err)
+	}
+	operations := operationsOf(latest)
+	if slices.Contains(operations, corev1beta1.OperationReconcile) {
+		return nil
 	}
 	target := latest.DeepCopy()
 	if target.Annotations == nil {
 		target.Annotations = map[string]string{}
 	}
-	setOperations(target, append(operationsOf(target), corev1beta1.OperationReconcile))
+	setOperations(target, append(operations, corev1beta1.OperationReconcile))
 	lock := client.MergeFromWithOptimisticLock{}
 	if err := r.Garden.Patch(ctx, target, client.MergeFromWithOptions(latest, lock)); err != nil {
 		return fmt.Errorf("request a reconciliation: %w", err)

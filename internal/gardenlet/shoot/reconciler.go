@@ -532,16 +532,7 @@ func (r *Reconciler) show(
 	ctx context.Context, shoot *corev1beta1.Shoot, operation corev1beta1.LastOperationType, cause error,
 ) error {
 	before := shoot.DeepCopy()
-	if shoot.Status.LastOperation == nil {
-		shoot.Status.LastOperation = &corev1beta1.LastOperation{Type: operation}
-	}
-	last := shoot.Status.LastOperation
-	if last.State == corev1beta1.LastOperationStateSucceeded && operation == corev1beta1.LastOperationTypeReconcile {
-		// The operation that fails is the next one: a Shoot that has been created is not being created again.
-		last.Type, last.Progress = operation, 0
-	}
-	setOperation(&shoot.Status, corev1beta1.LastOperationStateError, last.Progress,
-		cause.Error()+". Operation will be retried.", r.Clock.Now())
+	hinder(&shoot.Status, operation, cause, r.Clock.Now())
 	return kube.PatchStatus(ctx, r.Garden, shoot, before)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -112,13 +113,33 @@ func apply(shoot *corev1beta1.Shoot, result flow.Result, retryDuration time.Dura
 	s.LastErrors = lastErrors(s.LastErrors, result.Failed, now)
 	state, suffix := corev1beta1.LastOperationStateError, " Operation will be retried."
 	overdue := s.RetryCycleStartTime != nil && now.Sub(s.RetryCycleStartTime.Time) > retryDuration
-	if overdue || hasNonRetryable(s.LastErrors) {
+	if overdue || hasNonRetryable(result.Failed) {
 		state, suffix = corev1beta1.LastOperationStateFailed, ""
 		s.RetryCycleStartTime = nil
 		ended = true
 	}
 	setOperation(s, state, progress, describe(result)+suffix, now)
 	return ended
+}
+
+// taskPrepare names what is done before and after the steps, in errors of a Shoot.
+const taskPrepare = "prepare"
+
+// hinder records an error from outside the steps. It stays until a pass gets further, and so do errors of steps.
+func hinder(s *corev1beta1.ShootStatus, operation corev1beta1.LastOperationType, cause error, now time.Time) {
+	if s.LastOperation == nil {
+		s.LastOperation = &corev1beta1.LastOperation{Type: operation}
+	}
+	last := *s.LastOperation
+	if last.State == corev1beta1.LastOperationStateSucceeded && operation == corev1beta1.LastOperationTypeReconcile {
+		// The operation that fails is the next one: a Shoot that has been created is not being created again.
+		last.Type, last.Progress = operation, 0
+	}
+	s.LastOperation = &last
+	others := slices.DeleteFunc(slices.Clone(s.LastErrors),
+		func(e corev1beta1.LastError) bool { return ptr.Deref(e.TaskID, "") == taskPrepare })
+	s.LastErrors = append(others, lastErrors(s.LastErrors, []flow.Failure{{Step: taskPrepare, Err: cause}}, now)...)
+	setOperation(s, corev1beta1.LastOperationStateError, last.Progress, cause.Error()+". Operation will be retried.", now)
 }
 
 // succeed records that everything is done.
@@ -213,6 +234,9 @@ func lastErrors(before []corev1beta1.LastError, failed []flow.Failure, now time.
 		for _, c := range flow.Codes(f.Err) {
 			e.Codes = append(e.Codes, corev1beta1.ErrorCode(c))
 		}
+		if c := refusal(f.Err); c != "" && !slices.Contains(e.Codes, c) {
+			e.Codes = append(e.Codes, c)
+		}
 		for _, b := range before {
 			if ptr.Deref(b.TaskID, "") == f.Step && b.Description == e.Description {
 				e.LastUpdateTime = b.LastUpdateTime
@@ -223,9 +247,23 @@ func lastErrors(before []corev1beta1.LastError, failed []flow.Failure, now time.
 	return out
 }
 
-func hasNonRetryable(errors []corev1beta1.LastError) bool {
-	return slices.ContainsFunc(errors, func(e corev1beta1.LastError) bool {
-		return slices.ContainsFunc(e.Codes, func(c corev1beta1.ErrorCode) bool { return slices.Contains(nonRetryable, c) })
+// refusal is the code of an API server's answer on which users have to act; "" for others. The answers have no reasons
+// of their own, so their texts decide. They are retried, since nothing of the Shoot changes when the cause is gone.
+func refusal(err error) corev1beta1.ErrorCode {
+	switch text := err.Error(); {
+	case apierrors.IsForbidden(err) && strings.Contains(text, "exceeded quota"): // A ResourceQuota of the project.
+		return corev1beta1.ErrorInfraQuotaExceeded
+	case apierrors.IsInternalError(err) && strings.Contains(text, "failed calling webhook"):
+		return corev1beta1.ErrorProblematicWebhook
+	}
+	return ""
+}
+
+func hasNonRetryable(failed []flow.Failure) bool {
+	return slices.ContainsFunc(failed, func(f flow.Failure) bool {
+		return slices.ContainsFunc(flow.Codes(f.Err), func(c string) bool {
+			return slices.Contains(nonRetryable, corev1beta1.ErrorCode(c))
+		})
 	})
 }
 

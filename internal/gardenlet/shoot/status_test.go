@@ -2,12 +2,16 @@ package shoot
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 	"hortus.dev/hortus/internal/flow"
@@ -95,5 +99,62 @@ func TestProgressOfAnOperation(t *testing.T) {
 		if got := shoot.Status.LastOperation.Progress; got != step.want {
 			t.Errorf("pass %d: progress = %d, want %d", i, got, step.want)
 		}
+	}
+}
+
+// TestErrorsFromOutsideTheSteps: an error that keeps steps from running is among the errors, which the label of the
+// Shoot follows, and has the time at which it first occurred.
+func TestErrorsFromOutsideTheSteps(t *testing.T) {
+	first, later := time.Unix(1000, 0), time.Unix(2000, 0)
+	s := &corev1beta1.ShootStatus{LastErrors: []corev1beta1.LastError{{TaskID: ptr.To("worker")}}}
+	for _, now := range []time.Time{first, later} {
+		hinder(s, corev1beta1.LastOperationTypeCreate, flow.WithCodes(errors.New("no project"), "CODE"), now)
+	}
+	want := []corev1beta1.LastError{
+		{TaskID: ptr.To("worker")},
+		{
+			TaskID: ptr.To("prepare"), Description: `task "prepare" failed: no project`, Codes: []corev1beta1.ErrorCode{"CODE"},
+			LastUpdateTime: &metav1.Time{Time: first},
+		},
+	}
+	if diff := cmp.Diff(want, s.LastErrors); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+	if op := s.LastOperation; op.Type != corev1beta1.LastOperationTypeCreate ||
+		op.State != corev1beta1.LastOperationStateError || op.LastUpdateTime.Time != first {
+		t.Errorf("last operation %+v", op)
+	}
+}
+
+// TestRefusalsHaveCodes: an answer of an API server on which users have to act has a code, and is retried.
+func TestRefusalsHaveCodes(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, tc := range map[string]struct {
+		err  error
+		want []corev1beta1.ErrorCode
+	}{
+		"a quota of the project": {
+			apierrors.NewForbidden(secrets, "a", errors.New("exceeded quota: objects, used: 5, limited: 5")),
+			[]corev1beta1.ErrorCode{corev1beta1.ErrorInfraQuotaExceeded},
+		},
+		"a webhook that does not answer": {
+			apierrors.NewInternalError(errors.New(`failed calling webhook "a.example.org": no endpoints`)),
+			[]corev1beta1.ErrorCode{corev1beta1.ErrorProblematicWebhook},
+		},
+		"something else that is forbidden": {apierrors.NewForbidden(secrets, "a", errors.New("no rights")), nil},
+		"a text that only quotes an answer": {errors.New("exceeded quota"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shoot := &corev1beta1.Shoot{}
+			shoot.Status.LastOperation = &corev1beta1.LastOperation{Type: corev1beta1.LastOperationTypeReconcile}
+			err := fmt.Errorf("write Secret: %w", tc.err)
+			apply(shoot, flow.Result{Steps: 1, Failed: []flow.Failure{{Step: "a", Err: err}}}, time.Hour, time.Unix(1000, 0))
+			if diff := cmp.Diff(tc.want, shoot.Status.LastErrors[0].Codes); diff != "" {
+				t.Errorf("codes (-want +got):\n%s", diff)
+			}
+			if state := shoot.Status.LastOperation.State; state != corev1beta1.LastOperationStateError {
+				t.Errorf("state %s, want Error", state)
+			}
+		})
 	}
 }

@@ -228,6 +228,11 @@ func TestConditions(t *testing.T) {
 			func(o *Observed) { o.Nodes = nil },
 			want{corev1beta1.ShootEveryNodeReady, "False", "MissingNodes"},
 		},
+		"a change is not rolled out yet": {func(o *Observed) {
+			o.RolledOut = o.Shoot.DeepCopy()
+			o.Shoot.Spec.Kubernetes.Version = "1.36.4"
+			o.Shoot.Spec.Provider.Workers[0].Minimum = 2
+		}, want{corev1beta1.ShootEveryNodeReady, "True", "EveryNodeReady"}},
 		"a configuration is pending": {
 			node(func(n *corev1.Node) { n.Annotations[annotationChecksum] = "old" }),
 			want{corev1beta1.ShootEveryNodeReady, "False", "OperatingSystemConfigOutdated"},

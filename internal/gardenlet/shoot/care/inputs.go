@@ -16,6 +16,8 @@ import (
 type Observed struct {
 	Now   time.Time
 	Shoot *corev1beta1.Shoot
+	// RolledOut is the Shoot as it was when its last operation began; nil if nothing has changed since.
+	RolledOut *corev1beta1.Shoot
 
 	// Control plane namespace.
 	Deployments []appsv1.Deployment

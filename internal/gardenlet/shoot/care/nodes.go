@@ -1,6 +1,7 @@
 package care
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,17 +26,19 @@ const (
 	taintPreferNoSchedule = "deployment.machine.sapcloud.io/prefer-no-schedule"
 )
 
-// nodes judges the nodes of all pools; the first thing that is wrong decides.
+// nodes judges the nodes of all pools; the first thing that is wrong decides. Nodes need not follow a change of the
+// pools that has not been rolled out yet.
 func nodes(o *Observed, s Settings) Finding {
 	if f, ok := tooMuch(o, Nodes); ok { // A count of only some of them is meaningless.
 		return f
 	}
-	for _, w := range o.Shoot.Spec.Provider.Workers {
+	shoot := cmp.Or(o.RolledOut, o.Shoot)
+	for _, w := range shoot.Spec.Provider.Workers {
 		pool := poolNodes(o.Nodes, w.Name)
 		if f, ok := unhealthyNodes(pool); ok {
 			return f
 		}
-		if f, ok := oldKubelets(o.Shoot, w, pool); ok {
+		if f, ok := oldKubelets(shoot, w, pool); ok {
 			return f
 		}
 		if len(pool) < int(w.Minimum) {

@@ -2,6 +2,7 @@ package care
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -34,7 +35,7 @@ func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Ob
 		return o, nil, r.readCAs(ctx, o, in) // Certificates expire during hibernation, too; nothing else is checked.
 	}
 	for _, read := range []func(context.Context, *Observed, client.InNamespace) error{
-		r.readControlPlane, r.readBackups, r.readCAs, r.readReports, r.readMachines,
+		r.readRolledOut, r.readControlPlane, r.readBackups, r.readCAs, r.readReports, r.readMachines,
 	} {
 		if err := read(ctx, o, in); err != nil {
 			return nil, nil, err
@@ -47,6 +48,25 @@ func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Ob
 		return o, nil, err
 	}
 	return o, user, readShoot(ctx, o, user)
+}
+
+// readRolledOut reads what the last operation has rolled out, if the specification may have changed since: a change of a
+// Shoot that is confined to its maintenance time window does not change the generation.
+func (r *Reconciler) readRolledOut(ctx context.Context, o *Observed, in client.InNamespace) error {
+	m := o.Shoot.Spec.Maintenance
+	confined := m != nil && ptr.Deref(m.ConfineSpecUpdateRollout, false)
+	if !confined && o.Shoot.Generation == o.Shoot.Status.ObservedGeneration {
+		return nil
+	}
+	cluster := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: string(in)}}
+	if found, err := kube.Exists(ctx, r.Seed, cluster); err != nil || !found {
+		return err
+	}
+	o.RolledOut = &corev1beta1.Shoot{}
+	if err := json.Unmarshal(cluster.Spec.Shoot.Raw, o.RolledOut); err != nil {
+		return fmt.Errorf("decode the Shoot of Cluster %q: %w", cluster.Name, err)
+	}
+	return nil
 }
 
 func (r *Reconciler) readControlPlane(ctx context.Context, o *Observed, in client.InNamespace) error {

@@ -139,6 +139,7 @@ const (
 	Delete                 // Request its deletion, or shorten the grace period of one.
 	Wait                   // Its deletion is in progress, and its time is not over.
 	Finalize               // Its time is over: remove the finalizers.
+	Force                  // Its time is over, and no kubelet confirms that it has ended: delete it without a grace period.
 )
 
 // Decide decides what to do with an object at the time now.
@@ -149,11 +150,14 @@ func Decide(step Step, kind string, o metav1.Object, now time.Time) Action {
 	if o.GetDeletionTimestamp() == nil {
 		return Delete
 	}
-	if o.GetDeletionTimestamp().Add(step.Finalize).Before(now) && len(o.GetFinalizers()) > 0 {
+	over, own := o.GetDeletionTimestamp().Add(step.Finalize).Before(now), o.GetDeletionGracePeriodSeconds()
+	switch {
+	case over && len(o.GetFinalizers()) > 0:
 		return Finalize
-	}
-	if own := o.GetDeletionGracePeriodSeconds(); own != nil && time.Duration(*own)*time.Second > step.Grace {
+	case own != nil && time.Duration(*own)*time.Second > step.Grace:
 		return Delete
+	case over && kind == "Pod":
+		return Force
 	}
 	return Wait
 }

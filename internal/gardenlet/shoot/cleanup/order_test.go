@@ -98,7 +98,11 @@ func TestDecide(t *testing.T) {
 			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute), Finalizers: []string{"x"}}, Finalize,
 		},
 		"a Pod in deletion for six minutes, without": {
-			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute)}, Wait,
+			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute), DeletionGracePeriodSeconds: ptr.To[int64](30)},
+			Force,
+		},
+		"another object in deletion for six minutes, without": {
+			"Service", metav1.ObjectMeta{DeletionTimestamp: ago(6 * time.Minute)}, Wait,
 		},
 		"a Pod in deletion with a grace period of its own": {
 			"Pod", metav1.ObjectMeta{DeletionTimestamp: ago(-time.Minute), DeletionGracePeriodSeconds: ptr.To[int64](60)},

@@ -65,7 +65,7 @@ func runKind(
 		for i := range page {
 			action := Decide(step, kind.Kind, &page[i], now)
 			found = found || action != Keep
-			if action == Delete || action == Finalize {
+			if action == Delete || action == Finalize || action == Force {
 				requests++
 			}
 		}
@@ -96,6 +96,8 @@ func act(
 	switch Decide(step, kind.Kind, o, now) {
 	case Delete:
 		return made.count(&made.deleted, remove(ctx, shoot, o, step.Grace))
+	case Force:
+		return made.count(&made.deleted, remove(ctx, shoot, o, 0))
 	case Finalize:
 		return made.count(&made.finalized, stripFinalizers(ctx, shoot, o))
 	case Wait:

@@ -104,12 +104,12 @@ func extensionOutcome(
 	return flow.Done(), nil
 }
 
-// toleratedError is a wait as long as an error has no code, or its request is not older than the tolerated time. Users
-// read the error in the progress of the operation until then.
+// toleratedError is a wait as long as the request is not older than the time for which errors with these codes are
+// tolerated. Users read the error in the progress of the operation until then.
 func toleratedError(
 	kind string, err error, codes []corev1beta1.ErrorCode, requested, severe time.Duration,
 ) (flow.Outcome, error) {
-	if len(codes) > 0 && requested >= tolerance(codes, severe) {
+	if requested >= tolerance(codes, severe) {
 		return flow.Outcome{}, flow.WithCodes(err, codeStrings(codes)...)
 	}
 	return flow.WaitingWithCodes(flow.Kind(kind), err.Error(), codeStrings(codes)...), nil
@@ -120,10 +120,16 @@ var ofTheAccount = []corev1beta1.ErrorCode{
 	corev1beta1.ErrorInfraUnauthenticated, corev1beta1.ErrorInfraUnauthorized, corev1beta1.ErrorInfraQuotaExceeded,
 }
 
+// uncodedTolerance is how long errors without a code are tolerated: an extension repeats by itself what may succeed.
+const uncodedTolerance = 10 * time.Minute
+
 // tolerance is how long errors with these codes are tolerated. What gets a long time, because providers may need it to
 // complete their own changes, gets no longer than others to learn that the account may not do it. Some time is needed:
 // an extension may try credentials that have been replaced, until its cache has the new ones.
 func tolerance(codes []corev1beta1.ErrorCode, severe time.Duration) time.Duration {
+	if len(codes) == 0 {
+		return max(severe, uncodedTolerance)
+	}
 	if slices.ContainsFunc(codes, func(c corev1beta1.ErrorCode) bool { return slices.Contains(ofTheAccount, c) }) {
 		return min(severe, severeDefault)
 	}

@@ -62,7 +62,8 @@ func TestExtensionOutcome(t *testing.T) {
 		"no timestamp": {
 			func(w *extensionsv1alpha1.Worker) { w.Annotations = nil }, "no valid timestamp", nil,
 		},
-		"an error without codes is tolerated": {failed(time.Hour), "no machines", nil},
+		"an error without codes is tolerated": {failed(9 * time.Minute), "no machines", nil},
+		"an error without codes that lasts":   {failed(10 * time.Minute), "", nil},
 		"an error with codes is tolerated at first": {
 			failed(29*time.Second, corev1beta1.ErrorInfraQuotaExceeded), "no machines", nil,
 		},
@@ -107,6 +108,7 @@ func TestTolerance(t *testing.T) {
 			[]corev1beta1.ErrorCode{corev1beta1.ErrorConfigurationProblem, corev1beta1.ErrorInfraQuotaExceeded},
 			severeInfrastructure, severeDefault,
 		},
+		"no code":                  {nil, severeDefault, uncodedTolerance},
 		"never longer than others": {[]corev1beta1.ErrorCode{corev1beta1.ErrorInfraUnauthorized}, severeDNS, severeDNS},
 	} {
 		t.Run(name, func(t *testing.T) {

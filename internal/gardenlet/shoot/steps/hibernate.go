@@ -152,7 +152,8 @@ func nodesGone(ctx context.Context, cluster *ShootCluster) (flow.Outcome, error)
 	for _, p := range running[:min(shownPods, len(running))] {
 		names = append(names, p.String())
 	}
-	return flow.Waiting(waitPod, "Pods whose nodes are gone are being deleted: "+strings.Join(names, ", ")), nil
+	return flow.WaitingWithCodes(waitPod, "Pods whose nodes are gone are being deleted: "+strings.Join(names, ", "),
+		string(corev1beta1.ErrorCleanupClusterResources)), nil
 }
 
 // runningPods returns pods of a Shoot that run on a node, according to its API: all, or at least [lostPodsAtOnce].
