@@ -114,8 +114,8 @@ func (r *Reconciler) finishInPlaceUpdates(ctx context.Context, shoot *corev1beta
 }
 
 // updateManualPools follows the progress of users who update pools by hand, while nothing else happens to the Shoot.
-// When the last pool is done, a rotation that waited for it can continue. The reconciliation is requested first: after a
-// stop before the second write the pools are still pending, and are looked at again.
+// When the last pool is done, a rotation that waited for it can continue. The reconciliation is requested first: after
+// a stop before the second write the pools are still pending, and are looked at again.
 func (r *Reconciler) updateManualPools(ctx context.Context, shoot *corev1beta1.Shoot) error {
 	if !waitsForManualPools(shoot) || !finished(shoot) {
 		return nil

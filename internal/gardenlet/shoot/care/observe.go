@@ -50,8 +50,8 @@ func (r *Reconciler) observe(ctx context.Context, shoot *corev1beta1.Shoot) (*Ob
 	return o, user, readShoot(ctx, o, user)
 }
 
-// readRolledOut reads what the last operation has rolled out, if the specification may have changed since: a change of a
-// Shoot that is confined to its maintenance time window does not change the generation.
+// readRolledOut reads what the last operation has rolled out, if the specification may have changed since: a change
+// that is confined to the maintenance time window does not change the generation.
 func (r *Reconciler) readRolledOut(ctx context.Context, o *Observed, in client.InNamespace) error {
 	m := o.Shoot.Spec.Maintenance
 	confined := m != nil && ptr.Deref(m.ConfineSpecUpdateRollout, false)

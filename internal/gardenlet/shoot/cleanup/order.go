@@ -139,7 +139,7 @@ const (
 	Delete                 // Request its deletion, or shorten the grace period of one.
 	Wait                   // Its deletion is in progress, and its time is not over.
 	Finalize               // Its time is over: remove the finalizers.
-	Force                  // Its time is over, and no kubelet confirms that it has ended: delete it without a grace period.
+	Force                  // Its time is over, and no kubelet confirms its end: delete it without a grace period.
 )
 
 // Decide decides what to do with an object at the time now.
