@@ -3,9 +3,13 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // part of the landscape that a story uses.
@@ -19,6 +23,10 @@ const (
 
 // sideBySide is the number of stories that run concurrently. They wait most of the time, so that three suit two cores.
 const sideBySide = 3
+
+// crowded is the load average per core from which no story begins beside others: the processes of the present ones wait
+// for a core so long that leaders lose their Leases and probes fail, and restarts take what time is left.
+const crowded = 15
 
 // longStories take longer than 300 s alongside two others. None of them should be the last one, alone.
 var longStories = []string{
@@ -75,8 +83,10 @@ func (q *queue) take(t *testing.T, mine rank) {
 
 	q.changed.L.Lock()
 	defer q.changed.L.Unlock()
-	for !q.mayTake(mine) {
+	for !q.mayTake(mine) || q.free < sideBySide && isCrowded(t) {
+		again := time.AfterFunc(10*time.Second, q.changed.Broadcast) // Nobody reports a lower load.
 		q.changed.Wait()
+		again.Stop()
 	}
 	q.waiting[mine]--
 	q.free--
@@ -102,4 +112,18 @@ func (q *queue) mayTake(mine rank) bool {
 		}
 	}
 	return q.free > 0 && (mine != onSecondSeed || !q.secondSeed)
+}
+
+// isCrowded reports whether more processes than the cores can serve have wanted to run during the last minute.
+func isCrowded(t *testing.T) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var load float64
+	if _, err := fmt.Sscan(string(text), &load); err != nil {
+		t.Fatalf("read %q as a load average: %v", text, err)
+	}
+	return load > crowded*float64(runtime.NumCPU())
 }

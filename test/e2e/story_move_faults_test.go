@@ -339,11 +339,17 @@ func (m movement) bucket(t *testing.T) string {
 // silenceOf returns the time since the last renewal of a gardenlet's Lease in the garden.
 func silenceOf(t *testing.T, seed string) time.Duration {
 	t.Helper()
+	return time.Since(renewalOf(t, seed))
+}
+
+// renewalOf is when a seed has last renewed its Lease in the garden.
+func renewalOf(t *testing.T, seed string) time.Time {
+	t.Helper()
 	out := kubectl(t, kubeconfigOf("garden"), "-n", "gardener-system-seed-lease", "get", "lease", seed, "-o",
 		"jsonpath={.spec.renewTime}")
 	renewed, err := time.Parse(time.RFC3339Nano, out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return time.Since(renewed)
+	return renewed
 }

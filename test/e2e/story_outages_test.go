@@ -33,7 +33,7 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 		heal := cutOff(t, networkOf(id), gardenAddress)
 		awaitSilence(t, seed, longer)
 		heal()
-		awaitSign(t, seed)
+		awaitReturn(t, seed, time.Now())
 	})
 	w.during(t, "an outage of the cloud and its buckets", outageGap, func() {
 		heal := cutOff(t, networkOf(id), cloudAddress)
@@ -45,7 +45,7 @@ func TestOutagesStopNoControlPlane(t *testing.T) {
 		heal := cutOff(t, networkOf(id), gardenAddress, cloudAddress)
 		awaitSilence(t, seed, fenceTime/2)
 		heal()
-		awaitSign(t, seed)
+		awaitReturn(t, seed, time.Now())
 		awaitBackup(t, name)
 	})
 
@@ -79,15 +79,25 @@ func awaitSilence(t *testing.T, seed string, atLeast time.Duration) {
 	})
 }
 
-// awaitSign waits until a seed renews its Lease in the garden again.
-func awaitSign(t *testing.T, seed string) {
+// longestReturn is how long a seed that can reach its garden again may need to renew its Lease there. The pauses of its
+// gardenlet between attempts are at most half of it.
+const longestReturn = 30 * time.Second
+
+// awaitReturn waits until a seed renews its Lease in the garden again and is Ready, and compares the time of the
+// renewal with that at which the outage ended.
+func awaitReturn(t *testing.T, seed string, healed time.Time) {
 	t.Helper()
 	eventually(t, "a renewed Lease of the seed", func() error {
-		if silent := silenceOf(t, seed); silent > 5*time.Second {
-			return fmt.Errorf("its Lease was renewed %s ago", silent)
+		renewed := renewalOf(t, seed)
+		if renewed.Before(healed) {
+			return fmt.Errorf("its Lease was renewed at %s, before the end of the outage at %s", renewed, healed)
+		}
+		if after := renewed.Sub(healed); after > longestReturn {
+			t.Errorf("seed %s renewed its Lease %s after the end of the outage, want at most %s", seed, after, longestReturn)
 		}
 		return nil
 	})
+	kubectl(t, kubeconfigOf("garden"), "wait", "--for=condition=GardenletReady", "seed", seed, withPatience)
 }
 
 // awaitBackup waits until a backup can be taken: requests that failed during an outage are retried only after a while.

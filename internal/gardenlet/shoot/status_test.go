@@ -141,7 +141,7 @@ func TestRefusalsHaveCodes(t *testing.T) {
 			apierrors.NewInternalError(errors.New(`failed calling webhook "a.example.org": no endpoints`)),
 			[]corev1beta1.ErrorCode{corev1beta1.ErrorProblematicWebhook},
 		},
-		"something else that is forbidden": {apierrors.NewForbidden(secrets, "a", errors.New("no rights")), nil},
+		"something else that is forbidden":  {apierrors.NewForbidden(secrets, "a", errors.New("no rights")), nil},
 		"a text that only quotes an answer": {errors.New("exceeded quota"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
