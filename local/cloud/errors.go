@@ -23,6 +23,8 @@ const (
 	CodeDepleted Code = "InsufficientInstanceCapacity"
 	// CodeDependency means that other objects still use this one.
 	CodeDependency Code = "DependencyViolation"
+	// CodeBusy means that another operation of the cloud on which this one depends is still in progress.
+	CodeBusy Code = "RetryableError"
 	// CodeInvalid means that the request itself is wrong.
 	CodeInvalid Code = "InvalidParameterValue"
 	// CodeNotFound means that the object does not exist. It is not called "notFound", which text-based classification
@@ -56,7 +58,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 func retryable(code Code) bool {
 	switch code {
-	case CodeRateLimited, CodeDepleted, CodeUnavailable, CodeInternal, CodeDependency:
+	case CodeRateLimited, CodeDepleted, CodeUnavailable, CodeInternal, CodeDependency, CodeBusy:
 		return true
 	default:
 		return false
@@ -72,7 +74,7 @@ func HTTPStatus(code Code) int {
 		return http.StatusForbidden
 	case CodeRateLimited:
 		return http.StatusTooManyRequests
-	case CodeDependency, CodeAlreadyExists:
+	case CodeDependency, CodeBusy, CodeAlreadyExists:
 		return http.StatusConflict
 	case CodeInvalid:
 		return http.StatusBadRequest

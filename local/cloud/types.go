@@ -322,6 +322,8 @@ const (
 	FaultDepleted FaultType = "depleted"
 	// FaultDependency refuses with DependencyViolation.
 	FaultDependency FaultType = "dependency"
+	// FaultBusy refuses with RetryableError.
+	FaultBusy FaultType = "busy"
 	// FaultSlow delays the operation by delaySeconds.
 	FaultSlow FaultType = "slow"
 	// FaultLost carries out the operation and drops the response. For the operation "Instance" it simulates the loss of

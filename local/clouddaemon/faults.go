@@ -54,6 +54,8 @@ func faultError(f api.Fault, c call) error {
 		return api.Errorf(api.CodeDepleted, "there is not enough capacity for %s at the moment", c.operation)
 	case api.FaultDependency:
 		return api.Errorf(api.CodeDependency, "%s is blocked by an object that depends on it", c.operation)
+	case api.FaultBusy:
+		return api.Errorf(api.CodeBusy, "%s has to wait for another operation that is still in progress", c.operation)
 	default:
 		return nil
 	}
@@ -61,8 +63,8 @@ func faultError(f api.Fault, c call) error {
 
 // faultTypes are those that a fault may have.
 var faultTypes = []api.FaultType{
-	api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultSlow,
-	api.FaultLost, api.FaultBuilding,
+	api.FaultUnauthorized, api.FaultQuota, api.FaultRateLimit, api.FaultDepleted, api.FaultDependency, api.FaultBusy,
+	api.FaultSlow, api.FaultLost, api.FaultBuilding,
 }
 
 // validateFault checks a fault and fills in its defaults.

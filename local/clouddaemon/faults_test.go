@@ -21,6 +21,7 @@ func TestFaults(t *testing.T) {
 		{cloud.Fault{Type: cloud.FaultRateLimit}, cloud.CodeRateLimited},
 		{cloud.Fault{Type: cloud.FaultDepleted}, cloud.CodeDepleted},
 		{cloud.Fault{Type: cloud.FaultDependency}, cloud.CodeDependency},
+		{cloud.Fault{Type: cloud.FaultBusy}, cloud.CodeBusy},
 		{cloud.Fault{Type: cloud.FaultLost}, cloud.CodeUnavailable},
 	} {
 		t.Run(string(tc.fault.Type), func(t *testing.T) {

@@ -213,6 +213,7 @@ func TestS3Faults(t *testing.T) {
 		cloud.FaultRateLimit:    "SlowDown",
 		cloud.FaultDepleted:     "InsufficientInstanceCapacity",
 		cloud.FaultDependency:   "DependencyViolation",
+		cloud.FaultBusy:         "RetryableError",
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			setFault(t, c, cloud.Fault{Type: fault, Operation: "PutObject", Target: "backups", Count: 1})

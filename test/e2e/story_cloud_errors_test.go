@@ -68,6 +68,11 @@ func TestErrorsOfTheCloud(t *testing.T) {
 		now = awaitCode(t, name, "Error", "ERR_INFRA_RESOURCES_DEPLETED", "not enough capacity for CreateNetwork", now)
 		retried(t, fault)
 	})
+	step(t, "it is retried while another operation of the cloud is in progress", func(t *testing.T) {
+		refuse(t, "busy", "CreateNetwork", namespace)
+		now = awaitCode(t, name, "Error", "ERR_RETRYABLE_INFRA_DEPENDENCIES", "CreateNetwork has to wait", now)
+		retried(t, fault)
+	})
 	step(t, "a dependency that only its owner can remove fails it", func(t *testing.T) {
 		refuse(t, "dependency", "CreateNetwork", namespace)
 		now = awaitCode(t, name, "Failed", "ERR_INFRA_DEPENDENCIES", "CreateNetwork is blocked", now)

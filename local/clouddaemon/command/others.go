@@ -53,10 +53,10 @@ func (c *client) newFaultsCommand() *cobra.Command {
 	set := &cobra.Command{
 		Use:   "set TYPE OPERATION",
 		Short: "Make an operation fail",
-		Long: `Make an operation fail. TYPE is unauthorized, quota, rate-limit, depleted, dependency, slow, lost or building.
-OPERATION is the name of an API operation such as CreateInstance, or * for all; for lost it may be Instance, which takes
-the hardware of the target instance (or of all) away while the fault lasts. For building it is PrepareImage, which then
-reports that images are being built.`,
+		Long: `Make an operation fail. TYPE is unauthorized, quota, rate-limit, depleted, dependency, busy, slow, lost
+or building. OPERATION is the name of an API operation such as CreateInstance, or * for all; for lost it may be
+Instance, which takes the hardware of the target instance (or of all) away while the fault lasts. For building it is
+PrepareImage, which then reports that images are being built.`,
 		Example: `  hortus cloud faults set depleted CreateInstance --duration 5m --target local-a
   hortus cloud faults set rate-limit '*' --count 3
   hortus cloud faults set lost Instance --target i-0123456789`,

@@ -221,7 +221,7 @@ func TestStatusError(t *testing.T) {
 		cloud.CodeAuthFailure: codes.Unauthenticated, cloud.CodeUnauthorized: codes.PermissionDenied,
 		cloud.CodeQuotaExceeded: codes.ResourceExhausted, cloud.CodeDepleted: codes.ResourceExhausted,
 		cloud.CodeRateLimited: codes.Unavailable, cloud.CodeUnavailable: codes.Unavailable,
-		cloud.CodeInternal:   codes.Internal,
+		cloud.CodeBusy: codes.Unavailable, cloud.CodeInternal: codes.Internal,
 		cloud.CodeDependency: codes.FailedPrecondition, cloud.CodeInvalid: codes.InvalidArgument,
 		cloud.CodeNotFound: codes.NotFound, cloud.CodeAlreadyExists: codes.AlreadyExists,
 	} {

@@ -24,7 +24,7 @@ func code(c cloud.Code) codes.Code {
 		return codes.PermissionDenied
 	case cloud.CodeQuotaExceeded, cloud.CodeDepleted:
 		return codes.ResourceExhausted // The autoscaler then tries another pool.
-	case cloud.CodeRateLimited, cloud.CodeUnavailable:
+	case cloud.CodeRateLimited, cloud.CodeBusy, cloud.CodeUnavailable:
 		return codes.Unavailable
 	case cloud.CodeDependency:
 		return codes.FailedPrecondition
