@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,11 @@ import (
 // beforeDefaults is less than the defaults of machineHealthTimeout and machineCreationTimeout, which are 10 min: a
 // machine that is replaced earlier is replaced because of the timeout of its pool.
 const beforeDefaults = 9 * time.Minute
+
+// longWaitForLate is the progress of an operation that has long waited for a machine of the pool "late", with the last
+// event about the machines.
+var longWaitForLate = regexp.MustCompile(
+	`machine "shoot--dev--failing-late-[^"]*" has not joined[^;]* \(for more than \d+[mh]; last event at `)
 
 // TestMachinesThatFail has all machines wait for a build of their Kubernetes version at first. Then it has one machine
 // lose its hardware, one report a bad condition, one never join, and two run pods
@@ -75,10 +81,8 @@ func TestMachinesThatFail(t *testing.T) {
 			_, text, found := strings.Cut(lastOperation(o, "description"), `machine "shoot--dev--failing-late-`)
 			return found && strings.Contains(text, "has not joined") && strings.Contains(text, "(replaced after 3m0s)")
 		},
-		"a long wait says what happened last": func(o *unstructured.Unstructured) bool {
-			_, text, found := strings.Cut(lastOperation(o, "description"), " (for more than 1m; ")
-			return found && slices.ContainsFunc([]string{"last event at ", "last change at ", "no change since)"},
-				func(prefix string) bool { return strings.HasPrefix(text, prefix) })
+		"a long wait for the machine says what happened last": func(o *unstructured.Unstructured) bool {
+			return longWaitForLate.MatchString(lastOperation(o, "description"))
 		},
 		"the budget that holds up a drain is named": func(o *unstructured.Unstructured) bool {
 			return strings.Contains(statusText(o), "pod disruption budget default/unwilling")
@@ -100,8 +104,6 @@ func TestMachinesThatFail(t *testing.T) {
 		seen(t, "EveryNodeReady is False for the node that dies")
 	})
 	kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", `[
-		{"op":"replace","path":"/spec/provider/workers/2/machine/type","value":"medium"},
-		{"op":"replace","path":"/spec/provider/workers/3/machine/type","value":"medium"},
 		{"op":"add","path":"/spec/provider/workers/-","value":
 			{"name":"late","minimum":1,"maximum":1,"machine":{"type":"small","image":{"name":"hortus-machine","version":"1.2.0"}},
 			"zones":["local-b"],"machineControllerManager":{"machineCreationTimeout":"3m"}}}]`)
@@ -116,6 +118,13 @@ func TestMachinesThatFail(t *testing.T) {
 	})
 	lose(t, late)
 	lost := time.Now()
+	step(t, "a machine that does not join shows in the Shoot, with the last event", func(t *testing.T) {
+		seen(t, "the machine that does not join is named")
+		seen(t, "a long wait for the machine says what happened last") // Before errors of drains hide it.
+	})
+	kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", `[
+		{"op":"replace","path":"/spec/provider/workers/2/machine/type","value":"medium"},
+		{"op":"replace","path":"/spec/provider/workers/3/machine/type","value":"medium"}]`)
 	step(t, "pods that must not be evicted delay a rolling update no longer than the timeout of their pool", func(t *testing.T) {
 		seen(t, "the budget that holds up a drain is named")
 		for pool, deployment := range map[string]string{"held": "unwilling", "patient": "needed"} {
@@ -128,8 +137,6 @@ func TestMachinesThatFail(t *testing.T) {
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-dying", withPatience)
 	})
 	step(t, "a machine that never joins is replaced", func(t *testing.T) {
-		seen(t, "the machine that does not join is named")
-		seen(t, "a long wait says what happened last")
 		awaitReplacementBefore(t, lost.Add(beforeDefaults), kubeconfig, name, "late", late)
 	})
 	step(t, "then all is well", func(t *testing.T) {
