@@ -87,6 +87,10 @@ func TestMachinesThatFail(t *testing.T) {
 		"the budget that holds up a drain is named": func(o *unstructured.Unstructured) bool {
 			return strings.Contains(statusText(o), "pod disruption budget default/unwilling")
 		},
+		"the budget is a configuration problem that may pass": func(o *unstructured.Unstructured) bool {
+			return slices.Contains(codesOf(o), "ERR_RETRYABLE_CONFIGURATION_PROBLEM") &&
+				strings.Contains(errorsOf(o), "pod disruption budget default/unwilling")
+		},
 	})
 	lose(t, first["dying"].Name)
 	died := time.Now()
@@ -127,6 +131,7 @@ func TestMachinesThatFail(t *testing.T) {
 		{"op":"replace","path":"/spec/provider/workers/3/machine/type","value":"medium"}]`)
 	step(t, "pods that must not be evicted delay a rolling update no longer than the timeout of their pool", func(t *testing.T) {
 		seen(t, "the budget that holds up a drain is named")
+		seen(t, "the budget is a configuration problem that may pass")
 		for pool, deployment := range map[string]string{"held": "unwilling", "patient": "needed"} {
 			awaitReplacement(t, kubeconfig, name, pool, first[pool].Name)
 			kubectl(t, kubeconfig, "rollout", "status", "deployment/"+deployment, withPatience)
