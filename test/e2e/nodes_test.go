@@ -280,17 +280,6 @@ func watchCounts(
 	t *testing.T, resource dynamic.ResourceInterface, selector string, ready func(*unstructured.Unstructured) bool,
 ) func() (least, most int) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	informer := cache.NewSharedInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = selector
-			return resource.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = selector
-			return resource.Watch(ctx, options)
-		},
-	}, &unstructured.Unstructured{}, 0)
 	least, most := 1<<30, 0
 	there := map[string]bool{} // Whether the object of this name is ready.
 	count := func() {
@@ -307,7 +296,7 @@ func watchCounts(
 		there[o.GetName()] = ready(o)
 	}
 	// Events are handled one after the other.
-	handled, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+	end := startInformer(t, resource, selector, cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initially bool) {
 			if see(obj); !initially {
 				count()
@@ -323,6 +312,30 @@ func watchCounts(
 			count()
 		},
 	})
+	return func() (int, int) {
+		end()
+		return least, most
+	}
+}
+
+// startInformer watches the objects with a label, also from one API server to the next, until the returned function is
+// called or the test ends. It returns when the handler has had the objects that exist.
+func startInformer(
+	t *testing.T, resource dynamic.ResourceInterface, selector string, handler cache.ResourceEventHandler,
+) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	informer := cache.NewSharedInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = selector
+			return resource.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			return resource.Watch(ctx, options)
+		},
+	}, &unstructured.Unstructured{}, 0)
+	handled, err := informer.AddEventHandler(handler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,12 +344,13 @@ func watchCounts(
 		defer close(done)
 		informer.RunWithContext(ctx)
 	}()
+	end = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(end)
 	if !cache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
 		t.Fatal("the objects with labels " + selector + " cannot be listed")
 	}
-	return func() (int, int) {
-		cancel()
-		<-done
-		return least, most
-	}
+	return end
 }

@@ -56,6 +56,8 @@ func TestUpdatesInPlace(t *testing.T) {
 	counts := watchCounts(t, dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("nodes")),
 		"worker.gardener.cloud/pool=surging", nodeReady)
 
+	failsEarly := watchFailures(t, name)
+
 	change := func(patch string) {
 		t.Helper()
 		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", "["+patch+"]")
@@ -120,6 +122,7 @@ func TestUpdatesInPlace(t *testing.T) {
 		}
 	})
 	step(t, "a machine is replaced after its time-out, unless that is disabled", func(t *testing.T) {
+		failsEarly(t, "slow")
 		awaitReplacement(t, kubeconfig, name, "slow", slow.Name)
 		awaitPool(t, kubeconfig, "slow", 1, "1.1.0")
 		for _, before := range []corev1.Node{failing, byHand[0]} {

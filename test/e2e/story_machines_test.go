@@ -18,13 +18,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// beforeDefaults is less than the defaults of machineHealthTimeout and machineCreationTimeout, which are 10 min: a
-// machine that is replaced earlier is replaced because of the timeout of its pool.
-const beforeDefaults = 9 * time.Minute
+// defaultTimeout is the default of machineHealthTimeout and machineCreationTimeout: a machine that fails earlier fails
+// because of the timeout of its pool.
+const defaultTimeout = 10 * time.Minute
 
 // longWaitForLate is the progress of an operation that has long waited for a machine of the pool "late", with the last
 // event about the machines.
@@ -92,13 +94,14 @@ func TestMachinesThatFail(t *testing.T) {
 				strings.Contains(errorsOf(o), "pod disruption budget default/unwilling")
 		},
 	})
+	failsEarly := watchFailures(t, name)
 	lose(t, first["dying"].Name)
-	died := time.Now()
 	for _, pool := range []string{"rusty", "patient"} {
 		kubectl(t, kubeconfig, "patch", "node", first[pool].Name, "--subresource=status", "--type=strategic", "-p",
 			`{"status":{"conditions":[{"type":"Rusty","status":"True","reason":"Rain","message":"It has rained."}]}}`)
 	}
 	step(t, "a node with a bad condition is replaced, if the condition counts in its pool", func(t *testing.T) {
+		failsEarly(t, "rusty")
 		awaitReplacement(t, kubeconfig, name, "rusty", first["rusty"].Name)
 		if node := nodeOfPool(t, kubeconfig, "patient"); node.UID != first["patient"].UID {
 			t.Errorf("the node %s, whose pool does not list the condition, was replaced", first["patient"].Name)
@@ -121,11 +124,15 @@ func TestMachinesThatFail(t *testing.T) {
 		return nil
 	})
 	lose(t, late)
-	lost := time.Now()
 	step(t, "a machine that does not join shows in the Shoot, with the last event", func(t *testing.T) {
 		seen(t, "the machine that does not join is named")
 		seen(t, "a long wait for the machine says what happened last") // Before errors of drains hide it.
 	})
+	// By default the pod would be deleted after ten refused evictions, also before the drain ends.
+	if got := kubectl(t, adminOf(seedOf(t, name)), "-n", "shoot--dev--"+name, "get", "machines.machine.sapcloud.io",
+		first["patient"].Name, "-o", "jsonpath={.spec.maxEvictRetries} {.spec.drainTimeout}"); got != "1 1h0m0s" {
+		t.Errorf("the machine of pool patient has evictions and drain timeout %q, want those of its pool", got)
+	}
 	kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=json", "-p", `[
 		{"op":"replace","path":"/spec/provider/workers/2/machine/type","value":"medium"},
 		{"op":"replace","path":"/spec/provider/workers/3/machine/type","value":"medium"}]`)
@@ -138,11 +145,13 @@ func TestMachinesThatFail(t *testing.T) {
 		}
 	})
 	step(t, "a node that dies is replaced", func(t *testing.T) {
-		awaitReplacementBefore(t, died.Add(beforeDefaults), kubeconfig, name, "dying", first["dying"].Name)
+		failsEarly(t, "dying")
+		awaitReplacement(t, kubeconfig, name, "dying", first["dying"].Name)
 		kubectl(t, kubeconfig, "rollout", "status", "deployment/on-dying", withPatience)
 	})
 	step(t, "a machine that never joins is replaced", func(t *testing.T) {
-		awaitReplacementBefore(t, lost.Add(beforeDefaults), kubeconfig, name, "late", late)
+		failsEarly(t, "late")
+		awaitReplacement(t, kubeconfig, name, "late", late)
 	})
 	step(t, "then all is well", func(t *testing.T) {
 		awaitSucceeded(t, name)
@@ -297,14 +306,61 @@ func instancesOfPool(t *testing.T, shoot, pool string) []string {
 	return names
 }
 
-// awaitReplacementBefore requires that the machine of a pool is replaced before the given time.
-func awaitReplacementBefore(t *testing.T, deadline time.Time, kubeconfig, shoot, pool, before string) {
+// watchFailures watches the machines of a Shoot. The function that it returns waits until a machine of a pool has failed,
+// and requires that it had not been unhealthy, or had not joined, for the default timeout by then. Both times are from
+// the status of the machine, so that neither a busy machine controller nor a long drain counts.
+func watchFailures(t *testing.T, shoot string) func(t *testing.T, pool string) {
 	t.Helper()
-	awaitReplacement(t, kubeconfig, shoot, pool, before)
-	if late := time.Since(deadline); late > 0 {
-		t.Errorf("the machine of pool %s was replaced %s too late", pool, late)
+	var mu sync.Mutex
+	began, lasted := map[string]time.Time{}, map[string]time.Duration{} // By the name of the machine.
+	look := func(obj any) {
+		mu.Lock()
+		defer mu.Unlock()
+		o := obj.(*unstructured.Unstructured)
+		machine, changed := o.GetName(), timeIn(o, "status", "currentStatus", "lastUpdateTime")
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "currentStatus", "phase")
+		_, known := began[machine]
+		switch phase {
+		case "", "Pending", "CrashLoopBackOff":
+			began[machine] = o.GetCreationTimestamp().Time
+		case "Unknown", "InPlaceUpdateFailed":
+			if !known {
+				began[machine] = changed
+			}
+		case "Failed":
+			if _, failed := lasted[machine]; !failed {
+				lasted[machine] = changed.Sub(began[machine])
+			}
+		default:
+			delete(began, machine)
+		}
+	}
+	resource := dynamicClient(t, adminOf(seedOf(t, shoot))).Resource(machines).Namespace("shoot--dev--" + shoot)
+	startInformer(t, resource, "", cache.ResourceEventHandlerFuncs{
+		AddFunc: look, UpdateFunc: func(_, after any) { look(after) },
+	})
+	return func(t *testing.T, pool string) {
+		t.Helper()
+		eventually(t, "a machine of pool "+pool+" to fail", func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			for machine, after := range lasted {
+				if !strings.HasPrefix(machine, "shoot--dev--"+shoot+"-"+pool+"-") {
+					continue
+				}
+				t.Logf("machine %s has failed after %s", machine, after)
+				if after >= defaultTimeout {
+					t.Errorf("machine %s has failed after %s, want the timeout of its pool", machine, after)
+				}
+				return nil
+			}
+			return errors.New("none has failed")
+		})
 	}
 }
+
+// machines is the API of the machine controller.
+var machines = schema.GroupVersionResource{Group: "machine.sapcloud.io", Version: "v1alpha1", Resource: "machines"}
 
 // awaitReplacement waits until a pool has one machine, which is a new one, and whose node accepts pods.
 func awaitReplacement(t *testing.T, kubeconfig, shoot, pool, before string) {
