@@ -58,6 +58,10 @@ func TestStatusIsAccurate(t *testing.T) {
 		if !strings.Contains(out, "Create Failed") || !strings.Contains(out, "unhealthy") {
 			t.Errorf("the list says:\n%s", out)
 		}
+		out = kubectl(t, garden, "-n", projectNS, "get", "shoot", name, "-o", "wide")
+		if !strings.Contains(out, "access key") {
+			t.Errorf("the wide list does not say why:\n%s", out)
+		}
 	})
 	step(t, "a requested retry succeeds", func(t *testing.T) {
 		patch := fmt.Sprintf(`{"data": {"secretKey": %q}}`, key)

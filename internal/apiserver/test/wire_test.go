@@ -152,17 +152,8 @@ func TestTables(t *testing.T) {
 	g.mustPatch(shoot,
 		`{"status":{"lastOperation":{"type":"Create","state":"Processing","progress":42,"description":"Waiting`+
 			strings.Repeat("é", 200)+`","lastUpdateTime":"2030-01-01T00:00:00Z"}}}`, "status")
-	for path, want := range map[string]string{
-		"/apis/core.gardener.cloud/v1beta1/namespaces/" + g.namespace + "/shoots": "Name=" + shoot.Name + " CloudProfile=" +
-			g.profile.Name +
-			" Provider=local Region=local Seed=<none> K8S Version=1.36.3 Hibernation=Hibernating Last Operation=Create Processing (42%)" +
-			" Status=healthy Purpose=evaluation Gardener Version=<unknown> APIServer=<unknown> Control=<unknown> Observability=<unknown> Nodes=<unknown> System=<unknown>" +
-			" Message=Waiting" + strings.Repeat("é", 112) + "…",
-		"/apis/core.gardener.cloud/v1beta1/seeds/" + seed.Name: "Name=" + seed.Name +
-			" Status=NotReady Last Operation=<pending> Provider=local Region=local",
-		"/apis/security.gardener.cloud/v1alpha1/namespaces/" + g.namespace +
-			"/credentialsbindings": "Name=cloud Provider=local APIVersion=v1 Kind=Secret Name=" + g.namespace + "/cloud",
-	} {
+	check := func(path, want string) {
+		t.Helper()
 		table := &metav1.Table{}
 		if err := json.Unmarshal(raw(t, g.Environment, "application/json;as=Table;v=v1;g=meta.k8s.io", "%s", path),
 			table); err != nil {
@@ -179,6 +170,26 @@ func TestTables(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
+	for path, want := range map[string]string{
+		"/apis/core.gardener.cloud/v1beta1/namespaces/" + g.namespace + "/shoots": "Name=" + shoot.Name + " CloudProfile=" +
+			g.profile.Name +
+			" Provider=local Region=local Seed=<none> K8S Version=1.36.3 Hibernation=Hibernating Last Operation=Create Processing (42%)" +
+			" Status=healthy Purpose=evaluation Gardener Version=<unknown> APIServer=<unknown> Control=<unknown> Observability=<unknown> Nodes=<unknown> System=<unknown>" +
+			" Message=Waiting" + strings.Repeat("é", 112) + "…",
+		"/apis/core.gardener.cloud/v1beta1/seeds/" + seed.Name: "Name=" + seed.Name +
+			" Status=NotReady Last Operation=<pending> Provider=local Region=local",
+		"/apis/security.gardener.cloud/v1alpha1/namespaces/" + g.namespace +
+			"/credentialsbindings": "Name=cloud Provider=local APIVersion=v1 Kind=Secret Name=" + g.namespace + "/cloud",
+	} {
+		check(path, want)
+	}
+	g.mustPatch(shoot, `{"status":{"lastOperation":{"state":"Failed","description":"infrastructure failed."},`+
+		`"lastErrors":[{"description":"task \"infrastructure\" failed: the cause"}]}}`, "status")
+	check("/apis/core.gardener.cloud/v1beta1/namespaces/"+g.namespace+"/shoots/"+shoot.Name, "Name="+shoot.Name+
+		" CloudProfile="+g.profile.Name+
+		" Provider=local Region=local Seed=<none> K8S Version=1.36.3 Hibernation=Hibernating Last Operation=Create Failed (42%)"+
+		" Status=healthy Purpose=evaluation Gardener Version=<unknown> APIServer=<unknown> Control=<unknown> Observability=<unknown> Nodes=<unknown> System=<unknown>"+
+		` Message=task "infrastructure" failed: the cause`)
 }
 
 func TestDiscovery(t *testing.T) {

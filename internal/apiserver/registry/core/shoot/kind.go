@@ -116,7 +116,7 @@ func columns() []metav1.TableColumnDefinition {
 		registry.WideColumn("Observability", "Status of the condition ObservabilityComponentsHealthy."),
 		registry.WideColumn("Nodes", "Status of the condition EveryNodeReady."),
 		registry.WideColumn("System", "Status of the condition SystemComponentsHealthy."),
-		registry.WideColumn("Message", "What the last operation does, waits for or failed with; the beginning of it."),
+		registry.WideColumn("Message", "What the last operation does or waits for, or its first error; the beginning of it."),
 	}
 }
 
@@ -134,7 +134,7 @@ func row(s *corev1beta1.Shoot) []any {
 		registry.Or(purpose, registry.Unknown), registry.Or(&s.Status.Gardener.Version, registry.Unknown),
 		condition(s, corev1beta1.ShootAPIServerAvailable), condition(s, corev1beta1.ShootControlPlaneHealthy),
 		condition(s, corev1beta1.ShootObservabilityComponentsHealthy), condition(s, corev1beta1.ShootEveryNodeReady),
-		condition(s, corev1beta1.ShootSystemComponentsHealthy), message(s.Status.LastOperation),
+		condition(s, corev1beta1.ShootSystemComponentsHealthy), message(&s.Status),
 	}
 }
 
@@ -169,17 +169,33 @@ func lastOperation(op *corev1beta1.LastOperation) string {
 	return fmt.Sprintf("%s %s (%d%%)", op.Type, op.State, op.Progress)
 }
 
-// maxMessage is the length of the column of messages, in characters.
-const maxMessage = 120
+const (
+	// maxMessage is the length of the column of messages, in characters.
+	maxMessage = 120
+	// maxError is the length of an error in that column, in characters. Its cause comes last: after the step, the object
+	// and the request.
+	maxError = 240
+)
 
-// message is the first line of the description of the last operation, shortened.
-func message(op *corev1beta1.LastOperation) string {
+// message is what the last operation does or waits for; if it has failed, its first error, since the description only
+// names the steps that have failed. It is one line.
+func message(s *corev1beta1.ShootStatus) string {
+	op := s.LastOperation
 	if op == nil {
 		return registry.Pending
 	}
+	failed := op.State == corev1beta1.LastOperationStateError || op.State == corev1beta1.LastOperationStateFailed
+	if failed && len(s.LastErrors) > 0 {
+		return shortened(strings.Join(strings.Fields(s.LastErrors[0].Description), " "), maxError)
+	}
 	line, _, _ := strings.Cut(op.Description, "\n")
-	if text := []rune(line); len(text) > maxMessage {
-		line = string(text[:maxMessage-1]) + "…"
+	return shortened(line, maxMessage)
+}
+
+// shortened is the beginning of a line, of this length in characters at most.
+func shortened(line string, length int) string {
+	if text := []rune(line); len(text) > length {
+		return string(text[:length-1]) + "…"
 	}
 	return line
 }
