@@ -27,8 +27,8 @@ spec:
 `
 
 // TestMinorsByMaintenance has maintenance update a Shoot by two minor versions of Kubernetes, one after the other,
-// since its versions expire. Each time its machines are replaced, and a workload with a disruption budget stays
-// available.
+// since its versions expire: first at its owner's request, then because its time window opens. Each time its machines are
+// replaced, and a workload with a disruption budget stays available.
 func TestMinorsByMaintenance(t *testing.T) {
 	story(t, firstSeed)
 	const name = "hops"
@@ -37,7 +37,7 @@ func TestMinorsByMaintenance(t *testing.T) {
 		awaitImage(t, "/v2/kube-apiserver/manifests/v"+version+"?ns=registry.k8s.io")
 	}
 	end := expire(t, "1.34.4", time.Minute)
-	applyTestdata(t, garden, "shoot-hops.yaml", "")
+	applyShoot(t, "shoot-hops.yaml")
 	t.Cleanup(func() { kubectl(t, garden, "-n", projectNS, "delete", "namespacedcloudprofile", "ending") })
 	t.Cleanup(func() { deleteShoot(t, name) })
 	awaitSucceeded(t, name)
@@ -47,7 +47,18 @@ func TestMinorsByMaintenance(t *testing.T) {
 	pods := dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
 	before := nodesOfPool(t, kubeconfig, "pool")
 	w := startWriter(t, kubeconfig)
-	for _, hop := range []struct{ from, to string }{{"1.34.4", "1.35.4"}, {"1.35.4", "1.36.3"}} {
+	request := func(t *testing.T) {
+		kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
+	}
+	var begin time.Time
+	openWindow := func(t *testing.T) {
+		begin = soonestWindow(projectNS+"/"+name, time.Now())
+		kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p", timeWindow(begin))
+	}
+	for _, hop := range []struct {
+		from, to string
+		maintain func(*testing.T)
+	}{{"1.34.4", "1.35.4", request}, {"1.35.4", "1.36.3", openWindow}} {
 		step(t, fmt.Sprintf("%s has expired and is replaced by %s", hop.from, hop.to), func(t *testing.T) {
 			if hop.from != "1.34.4" {
 				end = expire(t, hop.from, 5*time.Second)
@@ -55,11 +66,15 @@ func TestMinorsByMaintenance(t *testing.T) {
 			counts := watchCounts(t, pods, "app=guarded", podReady)
 			time.Sleep(time.Until(end)) // Real time: the version expires.
 			w.during(t, "the update to "+hop.to, updateGap, func() {
-				kubectl(t, garden, "-n", projectNS, "annotate", "shoot", name, "gardener.cloud/operation=maintain")
-				awaitShoot(t, name, "Kubernetes "+hop.to, func(o *unstructured.Unstructured) bool {
+				hop.maintain(t)
+				done := awaitShoot(t, name, "Kubernetes "+hop.to, func(o *unstructured.Unstructured) bool {
 					version, _, _ := unstructured.NestedString(o.Object, "spec", "kubernetes", "version")
 					return version == hop.to && succeeded(o)
 				})
+				at := timeIn(done, "status", "lastMaintenance", "triggeredTime")
+				if at.Before(begin) {
+					t.Errorf("the maintenance began at %s, before its time window, which opened at %s", at, begin)
+				}
 			})
 			after := nodesOfPool(t, kubeconfig, "pool")
 			if len(after) != len(before) {

@@ -34,9 +34,7 @@ func TestConfinedChangesWaitForTheirWindow(t *testing.T) {
 		`{"spec":{"kubernetes":{"kubeAPIServer":{"eventTTL":"2h"}}}}`)
 
 	begin := soonestWindow(projectNS+"/"+name, time.Now())
-	kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p", fmt.Sprintf(
-		`{"spec":{"maintenance":{"timeWindow":{"begin":%q,"end":%q}}}}`, begin.Format(windowForm),
-		begin.Add(maintenance.MinWindow).Format(windowForm)))
+	kubectl(t, garden, "-n", projectNS, "patch", "shoot", name, "--type=merge", "-p", timeWindow(begin))
 	planned := plannedStart(t, name, operation)
 	t.Logf("the window opens at %s; the maintenance is planned for %s", begin.Format(time.TimeOnly),
 		planned.Format(time.TimeOnly))
@@ -91,6 +89,12 @@ func laterWindow(now time.Time) string {
 	begin := now.UTC().Add(6 * time.Hour)
 	return fmt.Sprintf("timeWindow: {begin: %q, end: %q}", begin.Format(windowForm),
 		begin.Add(time.Hour).Format(windowForm))
+}
+
+// timeWindow is the merge patch that gives a Shoot a maintenance time window of the minimum length.
+func timeWindow(begin time.Time) string {
+	return fmt.Sprintf(`{"spec":{"maintenance":{"timeWindow":{"begin":%q,"end":%q}}}}`, begin.Format(windowForm),
+		begin.Add(maintenance.MinWindow).Format(windowForm))
 }
 
 // soonestWindow returns the begin of a window of the minimum length in which a Shoot's maintenance starts as soon as
