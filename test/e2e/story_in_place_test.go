@@ -5,13 +5,16 @@ package e2e
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 )
 
 const (
@@ -180,6 +183,10 @@ func TestUpdatesInPlace(t *testing.T) {
 	})
 }
 
+// inPlaceTime bounds the update in place of a node. It takes half a minute, on a busy machine two; it must not wait for
+// a period of the machine controller, such as one of five minutes.
+const inPlaceTime = 5 * time.Minute
+
 // TestMinorsInPlace updates the kubelets of two pools to the minor version of their Shoot, without new machines except
 // a surge of one.
 func TestMinorsInPlace(t *testing.T) {
@@ -204,6 +211,7 @@ func TestMinorsInPlace(t *testing.T) {
 	}
 	counts := watchCounts(t, dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("nodes")),
 		"worker.gardener.cloud/pool=surging", nodeReady)
+	took := watchUpdateInPlace(t, kubeconfig, "steady")
 	kubectl(t, kubeconfigOf("garden"), "-n", projectNS, "patch", "shoot", name, "--type=json", "-p",
 		"["+replaceIn(0, "kubernetes/version", "1.36.3")+","+replaceIn(1, "kubernetes/version", "1.36.3")+"]")
 	awaitPending(t, name, pendingPools{Auto: []string{"steady", "surging"}})
@@ -211,6 +219,9 @@ func TestMinorsInPlace(t *testing.T) {
 	awaitPending(t, name, pendingPools{})
 	if least, most := counts(); least < 2 || most != 3 {
 		t.Errorf("the pool had at least %d ready nodes and at most %d in all, want 2 and 3", least, most)
+	}
+	if got := took(); got >= inPlaceTime {
+		t.Errorf("the update of the only node of a pool took %s, want less than %s", got, inPlaceTime)
 	}
 	for _, pool := range pools {
 		awaitPool(t, kubeconfig, pool.name, pool.nodes, "1.2.0")
@@ -226,6 +237,43 @@ func TestMinorsInPlace(t *testing.T) {
 		if stay != pool.stay {
 			t.Errorf("%d nodes of pool %s were there before, want %d", stay, pool.name, pool.stay)
 		}
+	}
+}
+
+// watchUpdateInPlace watches the only node of a pool. It returns a function that waits until the node has been updated
+// in place, and returns the time from its first label of the update until it had none and accepted pods.
+func watchUpdateInPlace(t *testing.T, kubeconfig, pool string) func() time.Duration {
+	t.Helper()
+	var mu sync.Mutex
+	var began, ended time.Time
+	resource := dynamicClient(t, kubeconfig).Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
+	startInformer(t, resource, "worker.gardener.cloud/pool="+pool, cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, after any) {
+			mu.Lock()
+			defer mu.Unlock()
+			node := after.(*unstructured.Unstructured)
+			cordoned, _, _ := unstructured.NestedBool(node.Object, "spec", "unschedulable")
+			labels := sets.KeySet(node.GetLabels())
+			switch updating := labels.HasAny(labelCandidate, labelSelected, labelResult); {
+			case updating && began.IsZero():
+				began = time.Now()
+			case !updating && !cordoned && !began.IsZero() && ended.IsZero():
+				ended = time.Now()
+			}
+		},
+	})
+	return func() time.Duration {
+		t.Helper()
+		eventually(t, "an update in place of pool "+pool, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if ended.IsZero() {
+				return fmt.Errorf("begun at %s, not ended", began)
+			}
+			return nil
+		})
+		t.Logf("the update in place of pool %s took %s", pool, ended.Sub(began).Round(time.Second))
+		return ended.Sub(began)
 	}
 }
 
