@@ -160,8 +160,8 @@ func TestMachinesThatFail(t *testing.T) {
 }
 
 // maxBeginning bounds the first progress above 0 of a creation, in percent. At that time etcd or the API server is not
-// ready, for which most steps wait. Later leaps have no such bound: steps that are done as soon as they are reached drop
-// out of the total.
+// ready, for which most steps wait. Later leaps have no such bound: steps that are done as soon as they are reached
+// drop out of the total.
 const maxBeginning = 34
 
 // checkBuild awaits that a Shoot whose images are being built says so, without an error, and has no machines yet, which
@@ -306,9 +306,9 @@ func instancesOfPool(t *testing.T, shoot, pool string) []string {
 	return names
 }
 
-// watchFailures watches the machines of a Shoot. The function that it returns waits until a machine of a pool has failed,
-// and requires that it had not been unhealthy, or had not joined, for the default timeout by then. Both times are from
-// the status of the machine, so that neither a busy machine controller nor a long drain counts.
+// watchFailures watches the machines of a Shoot. The function that it returns waits until a machine of a pool has
+// failed, and requires that it had been unhealthy, or had not joined, for less than the default timeout by then. Both
+// times are from the status of the machine, so that neither drains nor other steps of the story count.
 func watchFailures(t *testing.T, shoot string) func(t *testing.T, pool string) {
 	t.Helper()
 	var mu sync.Mutex

@@ -27,8 +27,8 @@ spec:
 `
 
 // TestMinorsByMaintenance has maintenance update a Shoot by two minor versions of Kubernetes, one after the other,
-// since its versions expire: first at its owner's request, then because its time window opens. Each time its machines are
-// replaced, and a workload with a disruption budget stays available.
+// since its versions expire: first at its owner's request, then because its time window opens. Each time its machines
+// are replaced, and a workload with a disruption budget stays available.
 func TestMinorsByMaintenance(t *testing.T) {
 	story(t, firstSeed)
 	const name = "hops"

@@ -17,9 +17,9 @@ import (
 )
 
 // rotationGap bounds the time in which no write is acknowledged while etcd is restarted with its new certificate. The
-// goal is a second, measured are 1.3 and 2.7 s; the log has the gap. The bound is longer than updateGap, since an update
-// does not restart etcd: a write that has reached the API server may hang until its timeout, and so may the next one if
-// the machine is busy with other stories, where the restart takes up to 10 s.
+// goal is a second, measured are 1.3 and 2.7 s; the log has the gap. The bound is longer than updateGap, since an
+// update does not restart etcd: a write that has reached the API server may hang until its timeout, and so may the next
+// one if the machine is busy with other stories, where the restart takes up to 10 s.
 const rotationGap = 2*writeTimeout + 10*time.Second
 
 // TestCredentialsAreRotatedWhileAClientWrites rotates all credentials at once: CAs, the key of service accounts and the
