@@ -171,7 +171,7 @@ const (
 	OperationForceRedeploy            = "force-redeploy"              // Gardenlet.
 )
 
-// Tasks of AnnotationShootTasks.
+// Tasks of AnnotationShootTasks. Those that ShootTasks does not list are names of the API without effect.
 const (
 	ShootTaskDeployInfrastructure              = "deployInfrastructure"
 	ShootTaskDeployDNSRecordInternal           = "deployDNSRecordInternal"

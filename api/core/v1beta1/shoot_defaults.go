@@ -281,3 +281,16 @@ func Operations(annotations map[string]string, key string) []string {
 	}
 	return operations
 }
+
+// Tasks returns the tasks of an annotation, such as AnnotationShootTasks, which commas or spaces separate.
+func Tasks(annotations map[string]string, key string) []string {
+	return strings.FieldsFunc(annotations[key], func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// ShootTasks returns the tasks that a gardenlet carries out. It ignores all others.
+func ShootTasks() []string {
+	return []string{
+		ShootTaskDeployInfrastructure, ShootTaskDeployDNSRecordInternal, ShootTaskDeployDNSRecordExternal,
+		ShootTaskRestartControlPlanePods, ShootTaskRestartCoreAddons,
+	}
+}

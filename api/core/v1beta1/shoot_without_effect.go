@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // withoutEffect names the fields that are kept as they are written but change nothing, because no part of the system
@@ -102,12 +103,30 @@ func annotationsWithoutEffect(shoot, old *Shoot) []string {
 			texts = append(texts, fmt.Sprintf("metadata.annotations[%s] has no effect: %s", annotation.key, annotation.why))
 		}
 	}
+	texts = append(texts, tasksWithoutEffect(shoot.Annotations, before)...)
 	for _, key := range []string{AnnotationOperation, AnnotationMaintenanceOperation} {
 		if slices.Contains(Operations(shoot.Annotations, key), OperationRotateObservabilityCredentials) &&
 			!slices.Contains(Operations(before, key), OperationRotateObservabilityCredentials) {
 			texts = append(texts, fmt.Sprintf("metadata.annotations[%s]: %s rotates nothing: %s", key,
 				OperationRotateObservabilityCredentials, noObservability))
 		}
+	}
+	return texts
+}
+
+// tasksWithoutEffect names the tasks of a Shoot that are new and that no gardenlet carries out.
+func tasksWithoutEffect(annotations, before map[string]string) []string {
+	tasks, earlier, known := Tasks(annotations, AnnotationShootTasks), Tasks(before, AnnotationShootTasks), ShootTasks()
+	var texts []string
+	for _, task := range tasks {
+		// Admission and maintenance request the deployment of all DNS records by three tasks, as the API demands.
+		all := task == ShootTaskDeployDNSRecordIngress && slices.Contains(tasks, ShootTaskDeployDNSRecordInternal) &&
+			slices.Contains(tasks, ShootTaskDeployDNSRecordExternal)
+		if all || slices.Contains(known, task) || slices.Contains(earlier, task) {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("metadata.annotations[%s]: %s has no effect: there is no such task (available: %s)",
+			AnnotationShootTasks, task, strings.Join(slices.Sorted(slices.Values(known)), ", ")))
 	}
 	return texts
 }

@@ -119,7 +119,7 @@ func readBeginning(ctx context.Context, seed client.Reader, name string) (beginn
 	if err != nil {
 		return beginning{}, nil // Never written, or written by hand: the operation begins anew.
 	}
-	return beginning{At: started, Tasks: splitTasks(current.Annotations[annotationTasks])}, nil
+	return beginning{At: started, Tasks: corev1beta1.Tasks(current.Annotations, annotationTasks)}, nil
 }
 
 // unrecorded returns the name of the Cluster object of a Shoot whose first start has not been recorded in its status,

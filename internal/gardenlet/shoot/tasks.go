@@ -7,14 +7,9 @@ import (
 	corev1beta1 "hortus.dev/hortus/api/core/v1beta1"
 )
 
-// splitTasks reads a list of tasks.
-func splitTasks(value string) []string {
-	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
 // tasksOf are the tasks that a Shoot is annotated with.
 func tasksOf(shoot *corev1beta1.Shoot) []string {
-	return splitTasks(shoot.Annotations[corev1beta1.AnnotationShootTasks])
+	return corev1beta1.Tasks(shoot.Annotations, corev1beta1.AnnotationShootTasks)
 }
 
 // removeTasks takes tasks that an operation has carried out out of the annotation. Those that were added since it began
