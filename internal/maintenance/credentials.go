@@ -59,7 +59,7 @@ func RotationsOf(shoot *corev1beta1.Shoot) []Rotation {
 			rotations = append(rotations, r)
 		}
 	}
-	if wanted.SSHKeypair != nil && sshAccess(shoot) {
+	if wanted.SSHKeypair != nil && shoot.SSHAccess() {
 		r := Rotation{Operation: corev1beta1.OperationRotateSSHKeypair}
 		if s := status.SSHKeypair; s != nil && s.LastCompletionTime != nil {
 			r.Last = s.LastCompletionTime.Time
@@ -84,14 +84,6 @@ func RotationsOf(shoot *corev1beta1.Shoot) []Rotation {
 		add(wanted.ETCDEncryptionKey, r)
 	}
 	return rotations
-}
-
-func sshAccess(shoot *corev1beta1.Shoot) bool {
-	if len(shoot.Spec.Provider.Workers) == 0 {
-		return false
-	}
-	s := shoot.Spec.Provider.WorkersSettings
-	return s == nil || s.SSHAccess == nil || s.SSHAccess.Enabled
 }
 
 // Credential is a rotation that maintenance starts or fails to start.

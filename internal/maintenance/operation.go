@@ -43,8 +43,9 @@ func ClearRequest(shoot *corev1beta1.Shoot) bool {
 	return requested
 }
 
-// CanStartOperations reports whether the API server accepts new operations: after a successful creation or restoration,
-// and during any reconciliation whose state is not Failed.
+// CanStartOperations reports whether new operations start: after a successful creation or restoration, and during any
+// reconciliation whose state is not Failed. The API server accepts them after a Failed reconciliation, too, with a
+// warning: of a failed Shoot nothing but a retry starts.
 func CanStartOperations(last *corev1beta1.LastOperation) bool {
 	if last == nil || last.State == corev1beta1.LastOperationStateFailed {
 		return false

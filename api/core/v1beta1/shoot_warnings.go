@@ -165,9 +165,7 @@ func overdueRotations(shoot *Shoot, now time.Time) []string {
 		check("etcd encryption key", OperationRotateETCDEncryptionKey, completion, etcd.Phase, etcd.LastInitiationTime,
 			etcd.LastCompletionTime)
 	}
-	settings := shoot.Spec.Provider.WorkersSettings
-	if shoot.HasWorkers() && !rotates(auto.SSHKeypair) &&
-		(settings == nil || settings.SSHAccess == nil || settings.SSHAccess.Enabled) {
+	if shoot.SSHAccess() && !rotates(auto.SSHKeypair) {
 		ssh := ShootSSHKeypairRotation{}
 		if rotation.SSHKeypair != nil {
 			ssh = *rotation.SSHKeypair

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // withoutEffect names the fields that are kept as they are written but change nothing, because no part of the system
@@ -104,15 +106,53 @@ func annotationsWithoutEffect(shoot, old *Shoot) []string {
 		}
 	}
 	texts = append(texts, tasksWithoutEffect(shoot.Annotations, before)...)
+	return append(texts, operationsWithoutEffect(shoot, old)...)
+}
+
+// operationsWithoutEffect names the operations that are requested newly, and of which nothing comes.
+func operationsWithoutEffect(shoot, old *Shoot) []string {
+	var before map[string]string
+	if old != nil {
+		before = old.Annotations
+	}
+	ignored := onlyRetried(shoot, old)
+	var texts []string
 	for _, key := range []string{AnnotationOperation, AnnotationMaintenanceOperation} {
-		if slices.Contains(Operations(shoot.Annotations, key), OperationRotateObservabilityCredentials) &&
-			!slices.Contains(Operations(before, key), OperationRotateObservabilityCredentials) {
-			texts = append(texts, fmt.Sprintf("metadata.annotations[%s]: %s rotates nothing: %s", key,
-				OperationRotateObservabilityCredentials, noObservability))
+		earlier := Operations(before, key)
+		for _, operation := range Operations(shoot.Annotations, key) {
+			why := ""
+			switch {
+			case slices.Contains(earlier, operation):
+			case ignored && key == AnnotationOperation && startsReconciliation(operation):
+				why = fmt.Sprintf("starts nothing while the last operation is Failed, only %s does; request %s again after that",
+					OperationRetry, operation)
+			case operation == OperationRotateObservabilityCredentials:
+				why = "rotates nothing: " + noObservability
+			case operation == OperationRotateSSHKeypair && !shoot.SSHAccess():
+				why = "rotates nothing: users have no SSH access to nodes of the Shoot, so there is no key pair"
+			}
+			if why != "" {
+				texts = append(texts, fmt.Sprintf("metadata.annotations[%s]: %s %s", key, operation, why))
+			}
 		}
 	}
 	return texts
 }
+
+// onlyRetried reports whether the last operation is Failed, so that of all operations only a retry starts. A change of
+// the spec that is rolled out starts another one, too; the status of the new object is what its client has sent.
+func onlyRetried(shoot, old *Shoot) bool {
+	if old == nil || old.Status.LastOperation == nil || old.Status.LastOperation.State != LastOperationStateFailed {
+		return false
+	}
+	confined := shoot.Spec.Maintenance != nil && deref(shoot.Spec.Maintenance.ConfineSpecUpdateRollout)
+	return shoot.HibernationEnabled() == old.HibernationEnabled() &&
+		(confined || equality.Semantic.DeepEqual(shoot.Spec, old.Spec))
+}
+
+// startsReconciliation reports whether all that an operation does is done by a reconciliation. The others permit
+// changes (force-in-place-update) or make them (maintain), whatever the last operation is.
+func startsReconciliation(operation string) bool { return !slices.Contains(aloneOperations, operation) }
 
 // tasksWithoutEffect names the tasks of a Shoot that are new and that no gardenlet carries out.
 func tasksWithoutEffect(annotations, before map[string]string) []string {

@@ -47,7 +47,7 @@ func takeOperations(s *corev1beta1.Shoot) bool {
 		case operation == corev1beta1.OperationReconcile:
 			bump = true
 			return true
-		case operation == corev1beta1.OperationRotateSSHKeypair && !sshAccess(s):
+		case operation == corev1beta1.OperationRotateSSHKeypair && !s.SSHAccess():
 			return true
 		case strings.HasPrefix(operation, "rotate-"), strings.HasPrefix(operation, corev1beta1.OperationRolloutWorkersPrefix):
 			bump = true // The gardenlet removes it when it starts the operation.
@@ -65,11 +65,6 @@ func standsAlone(operation string) bool {
 		return true
 	}
 	return false
-}
-
-func sshAccess(s *corev1beta1.Shoot) bool {
-	settings := s.Spec.Provider.WorkersSettings
-	return s.HasWorkers() && (settings == nil || settings.SSHAccess == nil || settings.SSHAccess.Enabled)
 }
 
 // covered lists the operations that each operation includes.
