@@ -72,6 +72,7 @@ func warned() map[string][]string {
 		corev1beta1.AnnotationAuthenticationIssuer:            "managed",
 		corev1beta1.AnnotationControlPlaneHAVPN:               "true",
 		corev1beta1.AnnotationControlPlaneScaleDownDisabled:   "true",
+		corev1beta1.AnnotationLiveMigrate:                     "true",
 		corev1beta1.AnnotationShootDisableIstioTLSTermination: "true",
 		corev1beta1.AnnotationShootIgnoreAlerts:               "true",
 	}
@@ -101,6 +102,9 @@ func warned() map[string][]string {
 	add("Seed", corev1beta1.WarningsSeed(seed, nil))
 	add("CloudProfile", corev1beta1.WarningsCloudProfile(filled[corev1beta1.CloudProfile](), nil))
 	add("ControllerRegistration", corev1beta1.WarningsControllerRegistration(registration, nil))
+	add("ControllerInstallation",
+		corev1beta1.WarningsControllerInstallation(filled[corev1beta1.ControllerInstallation](), nil))
+	add("ExposureClass", corev1beta1.WarningsExposureClass(filled[corev1beta1.ExposureClass](), nil))
 	add("ControllerDeployment", corev1.WarningsControllerDeployment(filled[corev1.ControllerDeployment](), nil))
 	managed := filled[seedmanagementv1alpha1.ManagedSeed]()
 	managed.Spec.Gardenlet.Config.Raw = []byte(`{"gardenClientConnection":

@@ -99,14 +99,21 @@ var Kinds = []Kind{
 	cloudProfile(),
 	controllerDeployment(),
 	core("ControllerInstallation", false, nil, corev1beta1.ValidateControllerInstallation,
-		corev1beta1.ValidateControllerInstallationUpdate),
+		corev1beta1.ValidateControllerInstallationUpdate).
+		withWarnings(func(object, old Object, _ Options) []string {
+			return corev1beta1.WarningsControllerInstallation(as[corev1beta1.ControllerInstallation](object),
+				as[corev1beta1.ControllerInstallation](old))
+		}),
 	core("ControllerRegistration", false, corev1beta1.SetDefaultsControllerRegistration,
 		corev1beta1.ValidateControllerRegistration, corev1beta1.ValidateControllerRegistrationUpdate).
 		withWarnings(func(object, old Object, _ Options) []string {
 			return corev1beta1.WarningsControllerRegistration(as[corev1beta1.ControllerRegistration](object),
 				as[corev1beta1.ControllerRegistration](old))
 		}),
-	core("ExposureClass", false, nil, corev1beta1.ValidateExposureClass, corev1beta1.ValidateExposureClassUpdate),
+	core("ExposureClass", false, nil, corev1beta1.ValidateExposureClass, corev1beta1.ValidateExposureClassUpdate).
+		withWarnings(func(object, old Object, _ Options) []string {
+			return corev1beta1.WarningsExposureClass(as[corev1beta1.ExposureClass](object), as[corev1beta1.ExposureClass](old))
+		}),
 	core("InternalSecret", true, corev1beta1.SetDefaultsInternalSecret, corev1beta1.ValidateInternalSecret,
 		corev1beta1.ValidateInternalSecretUpdate),
 	namespacedCloudProfile(),

@@ -20,6 +20,10 @@ func WarningsControllerRegistration(registration, old *ControllerRegistration) [
 			}
 		}
 		warn(resource.Kind == selfHostedShootExposureKind, "kind", "self-hosted Shoots are not supported")
+		// The kind that it is for has true by default.
+		byDefault := resource.Kind == selfHostedShootExposureKind && deref(resource.ContinuousEndpointUpdate)
+		warn(resource.ContinuousEndpointUpdate != nil && !byDefault, "continuousEndpointUpdate",
+			"self-hosted Shoots are not supported")
 		if resource.GloballyEnabled != nil {
 			warnings = append(warnings, fmt.Sprintf("spec.resources[%d].globallyEnabled is deprecated, use autoEnable", i))
 		}

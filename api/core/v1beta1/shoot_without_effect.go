@@ -21,6 +21,7 @@ func withoutEffect(shoot *Shoot) []string {
 		noAutoscaler   = "pools keep their minimum, there is no cluster autoscaler"
 		noVPA          = "there is no vertical pod autoscaler"
 		noPreservation = "machines that failed are replaced"
+		onlyIPv4       = "control planes use IPv4 only"
 	)
 	spec := &shoot.Spec
 	if m := spec.Maintenance; m != nil && m.AutoRotation != nil && m.AutoRotation.Credentials != nil {
@@ -34,8 +35,7 @@ func withoutEffect(shoot *Shoot) []string {
 		}
 	}
 	if spec.Networking != nil {
-		warn(slices.Contains(spec.Networking.IPFamilies, IPFamilyIPv6), "spec.networking.ipFamilies",
-			"control planes use IPv4 only")
+		warn(slices.Contains(spec.Networking.IPFamilies, IPFamilyIPv6), "spec.networking.ipFamilies", onlyIPv4)
 	}
 	kubernetes := &spec.Kubernetes
 	warn(kubernetes.ClusterAutoscaler != nil, "spec.kubernetes.clusterAutoscaler", noAutoscaler)
@@ -49,6 +49,12 @@ func withoutEffect(shoot *Shoot) []string {
 			warn(plugin.KubeconfigSecretName != nil, fmt.Sprintf("%s.admissionPlugins[%d].kubeconfigSecretName", path, i),
 				"plugins get no kubeconfigs")
 		}
+	}
+	if manager := kubernetes.KubeControllerManager; manager != nil {
+		// Shoots with two families get the default, and keep it when they have one family again.
+		mask := manager.NodeCIDRMaskSizeIPv6
+		warn(mask != nil && *mask != DefaultNodeCIDRMaskSizeIPv6,
+			"spec.kubernetes.kubeControllerManager.nodeCIDRMaskSizeIPv6", onlyIPv4)
 	}
 	if addons := spec.Addons; addons != nil {
 		warn(addons.KubernetesDashboard != nil && addons.KubernetesDashboard.Enabled, "spec.addons.kubernetesDashboard",
@@ -99,6 +105,7 @@ func annotationsWithoutEffect(shoot, old *Shoot) []string {
 		{AnnotationControlPlaneScaleDownDisabled, "control planes are not scaled vertically"},
 		{AnnotationShootDisableIstioTLSTermination, "the gateway never terminates TLS"},
 		{AnnotationShootIgnoreAlerts, "there are no alerts"},
+		{AnnotationLiveMigrate, "a move stops the control plane"},
 	} {
 		value, given := shoot.Annotations[annotation.key]
 		if was, had := before[annotation.key]; given && (!had || value != was) {

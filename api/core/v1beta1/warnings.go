@@ -61,6 +61,31 @@ func WarningsBackupBucket(bucket, old *BackupBucket) []string {
 	return warnings
 }
 
+// WarningsControllerInstallation names what is accepted but without effect. old is nil for a new one.
+func WarningsControllerInstallation(installation, old *ControllerInstallation) []string {
+	if old != nil && equality.Semantic.DeepEqual(installation.Spec, old.Spec) {
+		return nil
+	}
+	var warnings []string
+	if installation.Spec.ShootRef != nil {
+		warnings = append(warnings, "spec.shootRef has no effect: self-hosted Shoots are not supported")
+	}
+	if len(installation.Spec.ResourceRefs) > 0 {
+		warnings = append(warnings, "spec.resourceRefs has no effect: "+
+			"extensions get the resources that their ControllerDeployment names")
+	}
+	return warnings
+}
+
+// WarningsExposureClass names what is accepted but without effect. old is nil for a new ExposureClass.
+func WarningsExposureClass(class, old *ExposureClass) []string {
+	if class.Handler == "" || old != nil && class.Handler == old.Handler {
+		return nil
+	}
+	return []string{"handler has no effect: every API server is exposed in the same way; " +
+		"the class only limits which Seeds a Shoot can have"}
+}
+
 // WarningsBackupEntry names what is accepted but without effect. old is nil for a new BackupEntry.
 func WarningsBackupEntry(entry, old *BackupEntry) []string {
 	if entry.Spec.ShootRef != nil && (old == nil || !equality.Semantic.DeepEqual(entry.Spec, old.Spec)) {

@@ -2,6 +2,8 @@
 package controllerinstallation
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +31,9 @@ func Kind() *registry.Kind[*corev1beta1.ControllerInstallation] {
 
 		Validate:       corev1beta1.ValidateControllerInstallation,
 		ValidateUpdate: corev1beta1.ValidateControllerInstallationUpdate,
+		Warnings: func(_ context.Context, i, old *corev1beta1.ControllerInstallation) []string {
+			return corev1beta1.WarningsControllerInstallation(i, old)
+		},
 		Fields: func(i *corev1beta1.ControllerInstallation) fields.Set {
 			set := fields.Set{
 				"spec.registrationRef.name": i.Spec.RegistrationRef.Name,

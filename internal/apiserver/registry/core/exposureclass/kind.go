@@ -2,6 +2,8 @@
 package exposureclass
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -22,6 +24,9 @@ func Kind() *registry.Kind[*corev1beta1.ExposureClass] {
 
 		Validate:       corev1beta1.ValidateExposureClass,
 		ValidateUpdate: corev1beta1.ValidateExposureClassUpdate,
+		Warnings: func(_ context.Context, c, old *corev1beta1.ExposureClass) []string {
+			return corev1beta1.WarningsExposureClass(c, old)
+		},
 
 		Columns: []metav1.TableColumnDefinition{
 			registry.Column("Handler", "Gateway that serves the class."),
