@@ -75,16 +75,27 @@ func (v ShootValidation) annotations(shoot, old *Shoot) field.ErrorList {
 	errs = append(errs, validateForceDeletion(shoot, old)...)
 	errs = append(errs, validateRestore(shoot, old)...)
 	const delay = AnnotationShootCloudConfigExecutionMaxDelaySeconds
-	if text, set := shoot.Annotations[delay]; set && (old == nil || old.Annotations[delay] != text) {
+	if text, given := newAnnotation(shoot, old, delay); given {
 		if _, err := maxNodeAgentDelay(text); err != nil {
 			errs = append(errs, field.Invalid(annotationsPath.Key(delay), text, err.Error()))
 		}
 	}
+	errs = append(errs, validateCleanup(shoot, old)...)
 	if _, requested := shoot.Annotations[AnnotationLiveMigrate]; requested && !v.Features.LiveControlPlaneMigration {
 		errs = append(errs, field.Forbidden(annotationsPath.Key(AnnotationLiveMigrate),
 			"live migration is switched off in this landscape"))
 	}
 	return errs
+}
+
+// newAnnotation returns an annotation of a Shoot, and whether it is new or changed. old is nil on creation.
+func newAnnotation(shoot, old *Shoot, key string) (value string, given bool) {
+	value, given = shoot.Annotations[key]
+	if old != nil {
+		before, had := old.Annotations[key]
+		given = given && (!had || value != before)
+	}
+	return value, given
 }
 
 // validateOperations checks both lists of operations. What depends on the state of the cluster is checked for an

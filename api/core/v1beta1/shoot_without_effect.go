@@ -107,11 +107,11 @@ func annotationsWithoutEffect(shoot, old *Shoot) []string {
 		{AnnotationShootIgnoreAlerts, "there are no alerts"},
 		{AnnotationLiveMigrate, "a move stops the control plane"},
 	} {
-		value, given := shoot.Annotations[annotation.key]
-		if was, had := before[annotation.key]; given && (!had || value != was) {
+		if _, given := newAnnotation(shoot, old, annotation.key); given {
 			texts = append(texts, fmt.Sprintf("metadata.annotations[%s] has no effect: %s", annotation.key, annotation.why))
 		}
 	}
+	texts = append(texts, cleanupWithoutEffect(shoot, old)...)
 	texts = append(texts, tasksWithoutEffect(shoot.Annotations, before)...)
 	return append(texts, operationsWithoutEffect(shoot, old)...)
 }

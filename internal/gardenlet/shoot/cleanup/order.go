@@ -22,8 +22,8 @@ type Step struct {
 
 const (
 	defaultGrace  = 5 * time.Minute
-	finalizeSoon  = 5 * time.Minute
-	finalizeLater = time.Hour
+	finalizeSoon  = corev1beta1.CleanupFinalizeSoon
+	finalizeLater = corev1beta1.CleanupFinalizeLater
 )
 
 // The steps, in order. VolumeSnapshots runs together with KubernetesResources.
@@ -86,14 +86,15 @@ func Plan(name string, annotations map[string]string) (step Step, ok bool, err e
 	}
 	step = Step{Name: name, Kinds: e.kinds, Grace: defaultGrace, Finalize: e.finalize}
 	if value, set := annotations[e.annotation]; set {
-		seconds, err := strconv.Atoi(value)
-		if err != nil || seconds < 0 {
-			return Step{}, false, fmt.Errorf("annotation %s: %q is not a number of seconds", e.annotation, value)
+		// The API server checks what is written; the value may be older than that check.
+		override, err := corev1beta1.CleanupTime(value)
+		if err != nil {
+			return Step{}, false, fmt.Errorf("annotation %s: %q %w", e.annotation, value, err)
 		}
 		// Only a shorter time is honoured: nobody may keep a deletion waiting forever.
-		if override := time.Duration(seconds) * time.Second; override < e.finalize {
+		if override < e.finalize {
 			step.Finalize = override
-			step.Grace = time.Duration(int64(float64(seconds)*e.factor)) * time.Second
+			step.Grace = time.Duration(int64(override.Seconds()*e.factor)) * time.Second
 		}
 	}
 	if skip, err := strconv.ParseBool(annotations[corev1beta1.AnnotationShootSkipCleanup]); err == nil && skip {

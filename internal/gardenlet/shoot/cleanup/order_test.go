@@ -2,6 +2,8 @@ package cleanup
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +46,38 @@ func TestPlanRefusesAnUnreadableAnnotation(t *testing.T) {
 		if _, _, err := Plan(Webhooks,
 			map[string]string{corev1beta1.AnnotationShootCleanupWebhooksFinalizeGracePeriodSeconds: value}); err == nil {
 			t.Errorf("Plan() accepted %q", value)
+		}
+	}
+}
+
+// The API warns of exactly the times that change no step, whatever their size.
+func TestTimesThatChangeNothingLeadToAWarning(t *testing.T) {
+	for _, annotation := range []string{
+		corev1beta1.AnnotationShootCleanupWebhooksFinalizeGracePeriodSeconds,
+		corev1beta1.AnnotationShootCleanupExtendedAPIsFinalizeGracePeriodSeconds,
+		corev1beta1.AnnotationShootCleanupKubernetesResourcesFinalizeGracePeriodSeconds,
+	} {
+		for _, value := range []string{"0", "299", "300", "301", "3599", "3600", "3601", "99999999999"} {
+			shoot := &corev1beta1.Shoot{}
+			shoot.Annotations = map[string]string{annotation: value}
+			changed := false
+			for name := range table {
+				step, _, err := Plan(name, shoot.Annotations)
+				if err != nil {
+					t.Fatal(err)
+				}
+				byDefault, _, err := Plan(name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				changed = changed || step.Finalize != byDefault.Finalize || step.Grace != byDefault.Grace
+			}
+			warned := slices.ContainsFunc(corev1beta1.WarningsShoot(shoot, nil, time.Time{}), func(text string) bool {
+				return strings.HasPrefix(text, "metadata.annotations["+annotation+"] has no effect")
+			})
+			if warned == changed {
+				t.Errorf("%s=%s: changes a time: %t, leads to a warning: %t", annotation, value, changed, warned)
+			}
 		}
 	}
 }
