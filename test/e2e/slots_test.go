@@ -24,8 +24,8 @@ const (
 // sideBySide is the number of stories that run concurrently. They wait most of the time, so that three suit two cores.
 const sideBySide = 3
 
-// crowded is the load average per core from which no story begins beside others: the processes of the present ones wait
-// for a core so long that leaders lose their Leases and probes fail, and restarts take what time is left.
+// crowded is the load average per core from which no story begins alongside others: the processes of the present ones
+// wait for a core so long that leaders lose their Leases and probes fail, and restarts take what time is left.
 const crowded = 15
 
 // longStories take longer than 300 s alongside two others. None of them should be the last one, alone.
