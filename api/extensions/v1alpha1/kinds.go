@@ -20,6 +20,9 @@ type Kind struct {
 }
 
 // ObjectList is a list of extension objects.
+//
+// +kubebuilder:object:generate=false
+// +k8s:openapi-gen=false
 type ObjectList interface {
 	metav1.ListInterface
 	runtime.Object
