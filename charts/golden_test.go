@@ -3,6 +3,7 @@ package charts_test
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"hortus.dev/hortus/charts"
@@ -63,8 +64,8 @@ func TestProviderLocalIsRenderedAsReviewed(t *testing.T) {
 	checkRendered(t, "provider-local", map[string]any{"image": "hortus.dev/hortus:test"}, "provider-local")
 }
 
-// checkRendered compares a chart with its golden file. Helm rejects a chart that has an object twice.
-func checkRendered(t *testing.T, name string, values map[string]any, file string) {
+// rendered are the objects of a chart.
+func rendered(t *testing.T, name string, values map[string]any) []*unstructured.Unstructured {
 	t.Helper()
 	c, err := chart.LoadFS(charts.FS, name)
 	if err != nil {
@@ -74,9 +75,15 @@ func checkRendered(t *testing.T, name string, values map[string]any, file string
 	if err != nil {
 		t.Fatal(err)
 	}
+	return objects
+}
+
+// checkRendered compares a chart with its golden file. Helm rejects a chart that has an object twice.
+func checkRendered(t *testing.T, name string, values map[string]any, file string) {
+	t.Helper()
 	var all []client.Object
 	seen := map[string]bool{}
-	for _, o := range objects {
+	for _, o := range rendered(t, name, values) {
 		key := o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
 		if seen[key] {
 			t.Errorf("the chart has %s twice", key)

@@ -7,9 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"hortus.dev/hortus/charts"
-	"hortus.dev/hortus/internal/chart"
 )
 
 // TestProbesTolerateABusyHost: a process that answers late is not replaced. A restart would cost the host more than it
@@ -21,16 +18,8 @@ func TestProbesTolerateABusyHost(t *testing.T) {
 		"seed-support": {"cluster": "seed", "cloud": map[string]any{"endpoint": "https://cloud.example.org"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := chart.LoadFS(charts.FS, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			objects, err := chart.Render(c, chart.Release{Name: name, Namespace: "garden"}, values)
-			if err != nil {
-				t.Fatal(err)
-			}
 			checked := 0
-			for _, o := range objects {
+			for _, o := range rendered(t, name, values) {
 				// Deployments, StatefulSets and DaemonSets have their pod template in the same place.
 				workload := &appsv1.Deployment{}
 				if kind := o.GetKind(); kind != "Deployment" && kind != "StatefulSet" && kind != "DaemonSet" {

@@ -8,9 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
-
-	"hortus.dev/hortus/charts"
-	"hortus.dev/hortus/internal/chart"
 )
 
 // keepsApart selects the constraint that spreads the pods of a Deployment over nodes.
@@ -27,14 +24,7 @@ func TestDeploymentsOfChartsSurviveALoss(t *testing.T) {
 		"garden": gardenValues(), "gardenlet": gardenletValues(nil), "provider-local": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := chart.LoadFS(charts.FS, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			objects, err := chart.Render(c, chart.Release{Name: name, Namespace: "garden"}, values)
-			if err != nil {
-				t.Fatal(err)
-			}
+			objects := rendered(t, name, values)
 			checked := 0
 			for _, o := range objects {
 				if o.GetKind() != "Deployment" {
