@@ -15,14 +15,21 @@ import (
 	"hortus.dev/hortus/internal/gardenlet/extensionobject"
 )
 
-func TestEveryKindOfExtensionObjectsIsHeard(t *testing.T) {
-	const namespace = "shoot--p--s"
+// extensionScheme has the kinds of the garden and of extensions.
+func extensionScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1beta1.AddToScheme, extensionsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return scheme
+}
+
+func TestEveryKindOfExtensionObjectsIsHeard(t *testing.T) {
+	const namespace = "shoot--p--s"
+	scheme := extensionScheme(t)
 	build := fake.NewClientBuilder().WithScheme(scheme)
 	var want []string
 	for _, kind := range extensionobject.Kinds {
@@ -49,12 +56,7 @@ func TestEveryKindOfExtensionObjectsIsHeard(t *testing.T) {
 
 func TestWhatIsRolledOut(t *testing.T) {
 	const namespace = "shoot--p--s"
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1beta1.AddToScheme, extensionsv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := extensionScheme(t)
 	cluster := &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	cluster.Spec.Shoot.Raw = []byte(`{"spec":{"kubernetes":{"version":"1.36.1"}}}`)
 	for name, tc := range map[string]struct {
